@@ -1,0 +1,1 @@
+"""Nouns and decisions: facts in, verdict out.  No I/O, no clock, no dice."""

@@ -1,0 +1,25 @@
+"""Identifiers: 26 characters of Crockford base 32 that sort by time.  Randomness is the caller's business."""
+
+from __future__ import annotations
+
+import hashlib
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def encode(number: int, length: int) -> str:
+    letters = []
+    for _ in range(length):
+        letters.append(_ALPHABET[number & 31])
+        number >>= 5
+    return "".join(reversed(letters))
+
+
+def ulid(milliseconds: int, randomness: int) -> str:
+    return encode(milliseconds, 10) + encode(randomness, 16)
+
+
+def derived(parent: str, purpose: str) -> str:
+    """An id that follows from another one, for rows that a decision makes: deciding twice gives the same id."""
+    digest = hashlib.sha256(f"{parent} {purpose}".encode()).digest()
+    return parent[:10] + encode(int.from_bytes(digest[:10]), 16)

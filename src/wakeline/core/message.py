@@ -1,0 +1,133 @@
+"""Messages: one entry of a thread each, and the words that address and rank them."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+
+import msgspec
+
+from wakeline.core.principal import RESERVED, parse_handle, parse_role
+from wakeline.errors import InvalidArgument
+
+EVERYONE = "everyone"
+ROLE_PREFIX = "role:"
+SCHEMA_VERSION = 1
+
+
+class MessageKind(StrEnum):
+    CHAT = "chat"
+    EVENT = "event"
+    SYSTEM = "system"
+
+
+class Priority(StrEnum):
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+
+RANK = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
+
+
+class WakePolicy(StrEnum):
+    SILENT = "silent"
+    NEXT_TURN = "next_turn"
+    IMMEDIATE = "immediate"
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    message_id: str
+    workspace_id: int
+    thread_id: str
+    seq: int
+    log_id: int
+    sender: str
+    session_id: str | None
+    kind: str
+    subject: str | None
+    body: str
+    recipients: str  # JSON: the addresses as they were resolved
+    priority: str
+    wake_policy: str
+    tags: str  # JSON
+    in_reply_to: str | None
+    idempotency_key: str | None
+    expires_at: int | None
+    supersedes: str | None
+    metadata: str | None  # JSON
+    schema_version: int
+    created_at: int
+    superseded_by: str | None = None
+    retracted_at: int | None = None
+
+
+class Box(IntEnum):
+    UNREAD = 0
+    READ = 1
+    ARCHIVED = 2
+    LAPSED = 3
+
+
+class Receipt(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What one recipient did with one message.
+
+    `box` is where it lies: that one number orders the inbox index.  `lapsed` says why a message stopped counting as
+    unread without being read.
+    """
+
+    thread_id: str
+    seq: int
+    recipient: str
+    workspace_id: int
+    log_id: int
+    rank: int
+    expires_at: int | None
+    box: int = 0
+    seen_at: int | None = None
+    read_at: int | None = None
+    archived_at: int | None = None
+    lapsed: str | None = None
+
+
+class Audience(msgspec.Struct, frozen=True):
+    """Where `to` points: some handles, one role, or everyone.  Exactly one of the three."""
+
+    handles: tuple[str, ...] = ()
+    role: str | None = None
+    everyone: bool = False
+
+    @property
+    def is_direct(self) -> bool:
+        return self.role is None and not self.everyone
+
+
+def parse_audience(to: list[str], sender: str) -> Audience:
+    words = [sender if word == "@me" else word for word in to]
+    wide = [word for word in words if word in (EVERYONE, "@everyone") or word.startswith(ROLE_PREFIX)]
+    if wide and len(words) > 1:
+        raise InvalidArgument(
+            "INVALID_ARGUMENT",
+            "A role or everyone cannot be mixed with other recipients.",
+            "Send one message to the role and one to the handles, or create a thread with those members.",
+        )
+    if wide:
+        role = wide[0].removeprefix(ROLE_PREFIX) if wide[0].startswith(ROLE_PREFIX) else None
+        return Audience(role=parse_role(role)) if role is not None else Audience(everyone=True)
+    for word in words:
+        if word in RESERVED:
+            raise InvalidArgument("INVALID_ARGUMENT", f"{word} cannot receive mail.", "Name an agent or a human.")
+    return Audience(handles=tuple(dict.fromkeys(parse_handle(word) for word in words)))
+
+
+def audience_key(audience: Audience, sender: str) -> str:
+    """The name under which the one standing thread of this audience is found."""
+    if audience.everyone:
+        return EVERYONE
+    if audience.role is not None:
+        return ROLE_PREFIX + audience.role
+    return " ".join(sorted({sender, *audience.handles}))
+
+
+def is_standing(key: str | None) -> bool:
+    """Is this the key of a role's or everyone's standing thread?"""
+    return key is not None and (key == EVERYONE or key.startswith(ROLE_PREFIX))

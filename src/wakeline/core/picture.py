@@ -1,0 +1,234 @@
+"""The in-memory picture over which one batch is decided, and the rows that its decisions change.
+
+A batch goes through three steps on every database: load the facts that its commands need, decide each command in
+order over this picture, write what changed.  Each decision sees what the ones before it did, so two posts with one
+idempotency key in one batch behave exactly as in two.  A command first checks everything and only then puts rows: a
+refusal leaves no trace.  Every row is put whole and at most once per key, so the order of writing does not matter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from wakeline.core.log import LogEntry, Workspace
+from wakeline.core.message import Message, Receipt
+from wakeline.core.principal import Principal
+from wakeline.core.records import Block, Bucket, DeadLetter, Grant, IdempotencyRecord, Refusal, Token
+from wakeline.core.thread import Member, Thread
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Needs(msgspec.Struct):
+    """What the commands of one batch must know.  The store loads these keys and what hangs on them."""
+
+    handles: set[str] = msgspec.field(default_factory=set)
+    roles: set[str] = msgspec.field(default_factory=set)
+    everyone: bool = False
+    threads: set[str] = msgspec.field(default_factory=set)
+    audience_keys: set[str] = msgspec.field(default_factory=set)
+    messages: set[str] = msgspec.field(default_factory=set)  # brings their threads
+    receipts_of: set[str] = msgspec.field(default_factory=set)  # message ids: brings every receipt
+    receipts: set[tuple[str, str]] = msgspec.field(default_factory=set)  # (message id, recipient)
+    unread_until: set[tuple[str, str, int]] = msgspec.field(default_factory=set)  # (thread, recipient, seq)
+    workflows_of: set[str] = msgspec.field(default_factory=set)  # handles: brings the active workflows they work in
+    idempotency: set[tuple[str, str, str]] = msgspec.field(default_factory=set)  # (sender, operation, key)
+    senders: set[str] = msgspec.field(default_factory=set)  # brings buckets, grants to them, blocks against them
+    tokens: set[str] = msgspec.field(default_factory=set)
+    dead_letters: set[str] = msgspec.field(default_factory=set)
+
+
+class Facts(msgspec.Struct):
+    now: int
+    workspace: Workspace
+    principals: list[Principal] = []
+    role_holders: list[tuple[str, str]] = []
+    threads: list[Thread] = []
+    members: list[Member] = []
+    messages: list[Message] = []  # without their bodies
+    receipts: list[Receipt] = []
+    idempotency: list[IdempotencyRecord] = []
+    grants: list[Grant] = []
+    blocks: list[Block] = []
+    buckets: list[Bucket] = []
+    tokens: list[Token] = []
+    dead_letters: list[DeadLetter] = []
+
+
+class Changes:
+    """Rows to write, by table.  Log entries and new messages are inserted, all others are put by their key."""
+
+    __slots__ = (
+        "blocks",
+        "buckets",
+        "dead_letters",
+        "grants",
+        "idempotency",
+        "log",
+        "members",
+        "message_marks",
+        "messages",
+        "principals",
+        "receipts",
+        "refusals",
+        "threads",
+        "tokens",
+    )
+
+    def __init__(self) -> None:
+        self.log: list[LogEntry] = []
+        self.messages: dict[str, Message] = {}
+        self.message_marks: dict[str, Message] = {}
+        self.receipts: dict[tuple[str, int, str], Receipt] = {}
+        self.threads: dict[str, Thread] = {}
+        self.members: dict[tuple[str, str], Member] = {}
+        self.principals: dict[str, Principal] = {}
+        self.idempotency: dict[tuple[str, str, str], IdempotencyRecord] = {}
+        self.grants: dict[tuple[str, str, str], Grant] = {}
+        self.blocks: dict[tuple[str, str], Block] = {}
+        self.buckets: dict[str, Bucket] = {}
+        self.tokens: dict[str, Token] = {}
+        self.refusals: dict[tuple[str, str, int], Refusal] = {}
+        self.dead_letters: dict[str, DeadLetter] = {}
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in self.__slots__)
+
+
+class Picture:
+    def __init__(self, facts: Facts) -> None:
+        self.now = facts.now
+        self.workspace = facts.workspace
+        self.last_log_id = facts.workspace.last_log_id
+        self.principals = {row.handle: row for row in facts.principals}
+        self.threads = {row.thread_id: row for row in facts.threads}
+        self.thread_by_key = {row.audience_key: row.thread_id for row in facts.threads if row.audience_key is not None}
+        self.messages = {row.message_id: row for row in facts.messages}
+        self.receipts = {(row.thread_id, row.seq, row.recipient): row for row in facts.receipts}
+        self.idempotency = {(row.sender, row.operation, row.key): row for row in facts.idempotency}
+        self.grants = {(row.scope, row.grantee, row.owner): row for row in facts.grants}
+        self.blocks = {(row.blocker, row.blocked): row for row in facts.blocks}
+        self.buckets = {row.sender: row for row in facts.buckets}
+        self.tokens = {row.jti: row for row in facts.tokens}
+        self.dead_letters = {row.dead_letter_id: row for row in facts.dead_letters}
+        self.members: dict[str, dict[str, Member]] = {}
+        for member in facts.members:
+            self.members.setdefault(member.thread_id, {})[member.handle] = member
+        self.holders: dict[str, list[str]] = {}
+        for role, handle in facts.role_holders:
+            self.holders.setdefault(role, []).append(handle)
+        self.changes = Changes()
+
+    # -- questions ----------------------------------------------------------------------------------------------------
+
+    def members_of(self, thread_id: str) -> list[str]:
+        return [handle for handle, member in self.members.get(thread_id, {}).items() if member.left_at is None]
+
+    def is_member(self, thread_id: str, handle: str) -> bool:
+        member = self.members.get(thread_id, {}).get(handle)
+        return member is not None and member.left_at is None
+
+    def is_blocked(self, blocker: str, blocked: str) -> bool:
+        block = self.blocks.get((blocker, blocked))
+        return block is not None and block.lifted_at is None
+
+    def is_granted(self, scope: str, grantee: str, owner: str) -> bool:
+        grant = self.grants.get((scope, grantee, owner))
+        return grant is not None and grant.revoked_at is None
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        kind: str,
+        stream: str,
+        stream_seq: int,
+        actor: str,
+        subject: str | None,
+        data: dict[str, Any] | None = None,
+    ) -> int:
+        self.last_log_id += 1
+        encoded = None if data is None else _encode(data).decode()
+        self.changes.log.append(
+            LogEntry(
+                self.workspace.workspace_id,
+                self.last_log_id,
+                kind,
+                stream,
+                stream_seq,
+                actor,
+                subject,
+                encoded,
+                self.now,
+            )
+        )
+        return self.last_log_id
+
+    def add_message(self, row: Message) -> None:
+        self.messages[row.message_id] = self.changes.messages[row.message_id] = row
+
+    def mark_message(self, row: Message) -> None:
+        """Change what happened to a message after it was sent; its text never changes."""
+        self.messages[row.message_id] = row
+        if row.message_id in self.changes.messages:
+            self.changes.messages[row.message_id] = msgspec.structs.replace(
+                self.changes.messages[row.message_id],
+                superseded_by=row.superseded_by,
+                retracted_at=row.retracted_at,
+            )
+        else:
+            self.changes.message_marks[row.message_id] = row
+
+    def put_receipt(self, row: Receipt) -> None:
+        key = (row.thread_id, row.seq, row.recipient)
+        self.receipts[key] = self.changes.receipts[key] = row
+
+    def put_thread(self, row: Thread) -> None:
+        before = self.threads.get(row.thread_id)
+        if before is not None and before.audience_key is not None and row.audience_key is None:
+            self.thread_by_key.pop(before.audience_key, None)
+        if row.audience_key is not None:
+            self.thread_by_key[row.audience_key] = row.thread_id
+        self.threads[row.thread_id] = self.changes.threads[row.thread_id] = row
+
+    def put_member(self, row: Member) -> None:
+        self.members.setdefault(row.thread_id, {})[row.handle] = row
+        self.changes.members[row.thread_id, row.handle] = row
+
+    def put_principal(self, row: Principal) -> None:
+        self.principals[row.handle] = self.changes.principals[row.handle] = row
+        for holders in self.holders.values():
+            if row.handle in holders:
+                holders.remove(row.handle)
+        for role in row.roles.split():
+            self.holders.setdefault(role, []).append(row.handle)
+
+    def put_idempotency(self, row: IdempotencyRecord) -> None:
+        key = (row.sender, row.operation, row.key)
+        self.idempotency[key] = self.changes.idempotency[key] = row
+
+    def put_grant(self, row: Grant) -> None:
+        key = (row.scope, row.grantee, row.owner)
+        self.grants[key] = self.changes.grants[key] = row
+
+    def put_block(self, row: Block) -> None:
+        key = (row.blocker, row.blocked)
+        self.blocks[key] = self.changes.blocks[key] = row
+
+    def put_bucket(self, row: Bucket) -> None:
+        self.buckets[row.sender] = self.changes.buckets[row.sender] = row
+
+    def put_token(self, row: Token) -> None:
+        self.tokens[row.jti] = self.changes.tokens[row.jti] = row
+
+    def put_dead_letter(self, row: DeadLetter) -> None:
+        self.dead_letters[row.dead_letter_id] = self.changes.dead_letters[row.dead_letter_id] = row
+
+    def count_refusal(self, handle: str, rule: str, message: str) -> None:
+        minute = self.now // 60_000_000 * 60_000_000
+        key = (handle, rule, minute)
+        before = self.changes.refusals.get(key)
+        count = 1 if before is None else before.count + 1
+        self.changes.refusals[key] = Refusal(self.workspace.workspace_id, handle, rule, minute, count, message[:500])

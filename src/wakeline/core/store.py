@@ -1,0 +1,88 @@
+"""What the rest of Wakeline may ask of a store: submit a command, read a query, hear the doorbell, do chores.
+
+`submit` is how everything is written.  It answers after the commit, so an answer means the rows are on disk.  `read`
+never changes anything.  The doorbell only says "look": it may ring too often, and a lost ring costs latency, never a
+row.  Chores are the few writes that are no principal's decision: first start, retention, expiry, search indexing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from wakeline.core.log import Workspace
+from wakeline.core.message import Message
+from wakeline.core.picture import Needs, Picture
+from wakeline.core.queries import Query
+from wakeline.core.records import IssuerKey
+
+A_co = TypeVar("A_co", covariant=True)
+A = TypeVar("A")
+R = TypeVar("R")
+
+Doorbell = Callable[[int], None]  # called with the workspace whose log grew; 0 means "look at all of them"
+
+
+class Command(Protocol[A_co]):
+    """One write.  `needs` says what to load; `decide` checks everything, then changes the picture and answers."""
+
+    @property
+    def workspace_id(self) -> int: ...
+
+    def needs(self, needs: Needs) -> None: ...
+
+    def decide(self, picture: Picture) -> A_co: ...
+
+
+class Search(msgspec.Struct, frozen=True):
+    """Phrases that must all occur, in what the reader may see."""
+
+    workspace_id: int
+    phrases: tuple[str, ...]
+    reader: str
+    everything: bool
+    thread_id: str | None
+    sender: str | None
+    limit: int
+
+
+class Store(Protocol):
+    async def submit(self, command: Command[A]) -> A: ...
+
+    async def read(self, query: Query[R]) -> list[R]: ...
+
+    async def read_together(self, *queries: Query[Any]) -> list[list[Any]]:
+        """Several reads of one moment: nothing is committed between them."""
+        ...
+
+    def on_commit(self, doorbell: Doorbell) -> None: ...
+
+    async def now(self) -> int:
+        """The clock that decides deadlines and expiry: the database's where several nodes share one."""
+        ...
+
+    # -- chores -------------------------------------------------------------------------------------------------------
+
+    async def add_workspace(self, name: str, epoch: str, human: str) -> Workspace: ...
+
+    async def add_issuer_key(self, key: IssuerKey) -> None: ...
+
+    async def lapse_expired(self) -> int: ...
+
+    async def prune(self, workspace_id: int, *, before: int | None, keep: int | None) -> int: ...
+
+    async def forget_closed(self, workspace_id: int, *, closed_before: int) -> int: ...
+
+    async def trim_dead_letters(self, workspace_id: int, sender: str, keep: int) -> None: ...
+
+    async def forget_old_refusals(self, before: int) -> None: ...
+
+    async def index(self) -> int: ...
+
+    async def search(self, query: Search) -> list[Message]: ...
+
+    async def check(self) -> list[tuple[str, bool, str]]: ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,148 @@
+"""Every refusal and failure that a caller can meet, as one tree with one catalogue.
+
+    WakelineError
+    ├── InvalidArgument     400  the input is wrong and will stay wrong
+    ├── Unauthorized        401  we do not know who is calling
+    ├── Forbidden           403  we know, and a rule says no
+    ├── NotFound            404  it is not there, or not visible to this caller
+    ├── MethodNotAllowed    405  the path is right, the verb is not
+    ├── Conflict            409  it contradicts what is already stored
+    ├── Gone                410  it was there and is no longer kept
+    ├── TooLarge            413  more bytes than this server accepts
+    ├── RateLimited         429  right, but too often
+    ├── Unavailable         503  the store cannot answer now; nothing was accepted unless the text says so
+    └── Internal            500  a bug of ours
+
+A code is stable and belongs to one line of the catalogue; the message is one sentence for a person; the hint says what
+to do next.  Faces render errors, they never invent them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class WakelineError(Exception):
+    status: ClassVar[int] = 500
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, code: str, message: str, hint: str | None = None, **details: Any) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = CATALOGUE[code] if hint is None else hint
+        self.details = details
+
+
+class InvalidArgument(WakelineError):
+    status = 400
+
+
+class Unauthorized(WakelineError):
+    status = 401
+
+
+class Forbidden(WakelineError):
+    status = 403
+
+
+class NotFound(WakelineError):
+    status = 404
+
+
+class MethodNotAllowed(WakelineError):
+    status = 405
+
+
+class Conflict(WakelineError):
+    status = 409
+
+
+class Gone(WakelineError):
+    status = 410
+
+
+class TooLarge(WakelineError):
+    status = 413
+
+
+class RateLimited(WakelineError):
+    status = 429
+    retryable = True
+
+
+class Unavailable(WakelineError):
+    status = 503
+    retryable = True
+
+
+class Internal(WakelineError):
+    status = 500
+
+
+CATALOGUE: dict[str, str] = {
+    # 400
+    "INVALID_ARGUMENT": "Compare the request with the reference at /openapi.json.",
+    "MALFORMED_JSON": "Send one JSON object, UTF-8, without NUL characters or lone surrogates.",
+    "MALFORMED_POSITION": "Send a position exactly as an event's id gave it, or 0 for the start of what is kept.",
+    # 401
+    "TOKEN_MISSING": "Send 'Authorization: Bearer <token>'; 'wakeline agent add @name' prints one.",
+    "TOKEN_INVALID": "Ask the human for a new token: 'wakeline token create @name'.",
+    "TOKEN_EXPIRED": "Ask the human for a new token: 'wakeline token create @name'.",
+    "TOKEN_REVOKED": "Ask the human for a new token: 'wakeline token create @name'.",
+    # 403
+    "CLAIM_MISMATCH": "Leave the field out: the server takes it from the token.",
+    "WORKSPACE_MISMATCH": "Use a token of that workspace.",
+    "ROLE_FORBIDDEN": "Ask a principal whose role allows it, or ask the human to change your role.",
+    "NOT_A_MEMBER": "Ask the thread's creator, a coordinator or the human to add you.",
+    "GRANT_MISSING": "Ask the owner or the human for the grant.",
+    "BLOCKED": "Only the principal who set the block, or the human, can lift it.",
+    "RESTRICTED_TAG": "Leave the tag out, or ask a coordinator or the human to send it.",
+    "OVERRIDE_REQUIRED": "A coordinator or the human can do it with override=true and a reason.",
+    "OPERATOR_REQUIRED": "Run it as the human on the machine that serves the data directory.",
+    "NOT_OFFERED": "Wakeline has no such thing; leave it out.",
+    # 404
+    "NOT_FOUND": "Check the path against /openapi.json.",
+    "THREAD_NOT_FOUND": "List what you can see with GET /v1/threads.",
+    "MESSAGE_NOT_FOUND": "Check the message_id; GET /v1/inbox and thread reads give it.",
+    "RECIPIENT_UNKNOWN": "GET /v1/agents lists who exists; the message is kept as a dead letter and can be re-driven.",
+    "NO_RECIPIENTS": "Nobody holds that role now; the message is kept as a dead letter and can be re-driven.",
+    "AGENT_NOT_FOUND": "GET /v1/agents lists who exists.",
+    "TOKEN_NOT_FOUND": "'wakeline token list' shows the tokens.",
+    "GRANT_NOT_FOUND": "GET /v1/grants lists what exists.",
+    "BLOCK_NOT_FOUND": "GET /v1/blocks lists what exists.",
+    "DEAD_LETTER_NOT_FOUND": "'wakeline dead-letter list' shows what is kept.",
+    "WORKSPACE_NOT_FOUND": "'wakeline workspace list' shows what exists.",
+    # 405
+    "METHOD_NOT_ALLOWED": "The Allow header says what this path takes.",
+    # 409
+    "IDEMPOTENCY_CONFLICT": "Use a new key for a new payload, or repeat the first payload exactly.",
+    "INVALID_THREAD_TRANSITION": "docs/reference/states.md shows which changes exist.",
+    "THREAD_CLOSED": "Open a new thread; the message is kept as a dead letter.",
+    "AGENT_EXISTS": "Handles are never reused; choose another, or make a token with 'wakeline token create'.",
+    "WORKSPACE_EXISTS": "Choose another name.",
+    "ALREADY_READ": "A message that somebody has read cannot be taken back; post one that supersedes it.",
+    "ALREADY_REDRIVEN": "It was accepted; the details name the message.",
+    # 410
+    "POSITION_EXPIRED": "Read the inbox, then continue from the position in the details.",
+    "EPOCH_CHANGED": "The store was restored; read the inbox, then continue from the position in the details.",
+    # 413
+    "BODY_TOO_LARGE": "Shorten it, or send a link to the content.",
+    "SUBJECT_TOO_LONG": "Shorten the subject and move the rest to the body.",
+    # 429
+    "RATE_LIMITED": "Wait as long as Retry-After says.",
+    "TOO_MANY_STREAMS": "Close streams that are not needed, or raise the setting max_streams.",
+    # 500
+    "INTERNAL": "This is a bug: report it with the request_id.",
+    # 503
+    "STORE_UNAVAILABLE": "Retry with the same idempotency_key: then it is applied exactly once.",
+    "STORE_FULL": "Free disk space; the server goes on by itself. Nothing that was answered is lost.",
+    "STORE_BUSY": "Another program holds the database; close it. Retry with the same idempotency_key.",
+    "STORE_READ_ONLY": "Give the server's user write permission on the data directory.",
+    "STORE_CORRUPT": "Stop the server and restore a backup with 'wakeline restore'.",
+    "STORE_NEWER": "Run a Wakeline at least as new as the one that wrote this database.",
+    "STORE_CHANGED": "A migration that was already applied differs from this program's; install the released package.",
+    "STORE_LOCKED": "Another Wakeline serves this data directory; stop it, or choose another with --data.",
+    "KEY_MISMATCH": "Give the key that the database was made with: the data directory's file 'key', or WAKELINE_KEY.",
+    "SHUTTING_DOWN": "Retry in a moment, with the same idempotency_key.",
+}

@@ -1,0 +1,162 @@
+"""Bring principals into a workspace, change what they hold, and issue and revoke their tokens."""
+
+from __future__ import annotations
+
+import msgspec
+
+from wakeline.core import policy
+from wakeline.core.log import PRINCIPAL_STREAM
+from wakeline.core.picture import Needs, Picture
+from wakeline.core.principal import Caller, Kind, Principal
+from wakeline.core.records import Token
+from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound
+
+_replace = msgspec.structs.replace
+
+
+class AddPrincipal(msgspec.Struct, frozen=True):
+    caller: Caller
+    handle: str
+    kind: str
+    roles: tuple[str, ...]
+    display_name: str | None
+    token: Token | None
+    provisioned: bool = False  # an external issuer vouched for it; no human asked
+
+    @property
+    def workspace_id(self) -> int:
+        return self.caller.workspace_id
+
+    def needs(self, needs: Needs) -> None:
+        needs.handles.update((self.caller.handle, self.handle))
+
+    def decide(self, picture: Picture) -> Principal:
+        before = picture.principals.get(self.handle)
+        if self.provisioned and before is not None:
+            return before
+        if not self.provisioned:
+            policy.admit(picture, self.caller)
+            policy.require_human(self.caller, "add agents")
+        if self.kind == Kind.HUMAN:
+            policy.require_operator(self.caller, "add humans")
+        if before is not None:
+            raise Conflict("AGENT_EXISTS", f"{self.handle} exists already.", handle=self.handle)
+        by = self.caller.handle
+        principal = Principal(
+            self.workspace_id, self.handle, self.kind, " ".join(self.roles), self.display_name, picture.now, by
+        )
+        picture.put_principal(principal)
+        data = {"kind": self.kind, "roles": list(self.roles), "provisioned": self.provisioned}
+        picture.append("agent.added", PRINCIPAL_STREAM + self.handle, 0, by, self.handle, data)
+        if self.token is not None:
+            _issue(picture, self.token)
+        return principal
+
+
+class ChangePrincipal(msgspec.Struct, frozen=True):
+    caller: Caller
+    handle: str
+    roles: tuple[str, ...] | None
+    display_name: str | None
+    retired: bool | None
+
+    @property
+    def workspace_id(self) -> int:
+        return self.caller.workspace_id
+
+    def needs(self, needs: Needs) -> None:
+        needs.handles.update((self.caller.handle, self.handle))
+
+    def decide(self, picture: Picture) -> Principal:
+        policy.admit(picture, self.caller)
+        policy.require_human(self.caller, "change agents")
+        before = picture.principals.get(self.handle)
+        if before is None:
+            raise NotFound("AGENT_NOT_FOUND", f"There is no {self.handle} in this workspace.", handle=self.handle)
+        if before.kind == Kind.HUMAN:
+            policy.require_operator(self.caller, "change humans")
+        if self.retired and self.handle == self.caller.handle:
+            raise InvalidArgument("INVALID_ARGUMENT", "Nobody retires themselves.", "Ask another human.")
+        retired_at = before.retired_at
+        if self.retired is not None:
+            retired_at = (before.retired_at or picture.now) if self.retired else None
+        changed = _replace(
+            before,
+            roles=before.roles if self.roles is None else " ".join(self.roles),
+            display_name=before.display_name if self.display_name is None else self.display_name,
+            retired_at=retired_at,
+        )
+        if changed != before:
+            picture.put_principal(changed)
+            data = {"roles": changed.roles.split(), "retired": retired_at is not None}
+            picture.append("agent.changed", PRINCIPAL_STREAM + self.handle, 0, self.caller.handle, self.handle, data)
+        return changed
+
+
+class IssueToken(msgspec.Struct, frozen=True):
+    caller: Caller
+    token: Token
+
+    @property
+    def workspace_id(self) -> int:
+        return self.caller.workspace_id
+
+    def needs(self, needs: Needs) -> None:
+        needs.handles.update((self.caller.handle, self.token.handle))
+
+    def decide(self, picture: Picture) -> None:
+        policy.admit(picture, self.caller)
+        policy.require_human(self.caller, "issue tokens")
+        principal = picture.principals.get(self.token.handle)
+        if principal is None or principal.retired_at is not None:
+            raise NotFound("AGENT_NOT_FOUND", f"There is no {self.token.handle} in this workspace.")
+        if principal.kind == Kind.HUMAN:
+            policy.require_operator(self.caller, "issue a human's token")
+        elif not principal.holds(self.token.role):
+            raise Forbidden(
+                "ROLE_FORBIDDEN",
+                f"{principal.handle} does not hold the role {self.token.role}.",
+                f"Give it first: 'wakeline agent role {principal.handle} {self.token.role}'.",
+                rule="token_role",
+            )
+        _issue(picture, self.token)
+
+
+class RevokeToken(msgspec.Struct, frozen=True):
+    """Revoking an external issuer's token that was never seen here works too: its jti is refused from now on."""
+
+    caller: Caller
+    jti: str
+    revoked: Token  # what to store when the jti is unknown
+
+    @property
+    def workspace_id(self) -> int:
+        return self.caller.workspace_id
+
+    def needs(self, needs: Needs) -> None:
+        needs.handles.add(self.caller.handle)
+        needs.tokens.add(self.jti)
+
+    def decide(self, picture: Picture) -> Token:
+        policy.admit(picture, self.caller)
+        token = picture.tokens.get(self.jti)
+        if token is None:
+            if not self.caller.is_human:
+                raise NotFound("TOKEN_NOT_FOUND", f"There is no token {self.jti}.")
+            token = _replace(self.revoked, issued_at=picture.now, expires_at=picture.now)
+        elif token.handle != self.caller.handle:
+            policy.require_human(self.caller, "revoke another's token")
+        if token.workspace_id != self.workspace_id:
+            raise NotFound("TOKEN_NOT_FOUND", f"There is no token {self.jti}.")
+        if token.revoked_at is None:
+            token = _replace(token, revoked_at=picture.now)
+            picture.put_token(token)
+            stream = PRINCIPAL_STREAM + token.handle
+            picture.append("token.revoked", stream, 0, self.caller.handle, self.jti, {"handle": token.handle})
+        return token
+
+
+def _issue(picture: Picture, token: Token) -> None:
+    picture.put_token(token)
+    data = {"handle": token.handle, "role": token.role, "expires_at": token.expires_at, "note": token.note}
+    picture.append("token.issued", PRINCIPAL_STREAM + token.handle, 0, token.issued_by, token.jti, data)

@@ -1,0 +1,82 @@
+"""Write one entry into a thread: the message row, its log row and its receipts.  All that speaks goes through here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from wakeline.core.log import THREAD_STREAM
+from wakeline.core.message import RANK, SCHEMA_VERSION, Message, Priority, Receipt
+from wakeline.core.picture import Picture
+from wakeline.core.thread import Member, Thread
+
+_encode = msgspec.json.Encoder().encode
+_replace = msgspec.structs.replace
+
+
+def join(picture: Picture, thread: Thread, handles: Iterable[str]) -> list[str]:
+    """Make these handles members; those who are members already stay as they are."""
+    joined = []
+    for handle in handles:
+        before = picture.members.get(thread.thread_id, {}).get(handle)
+        if before is not None and before.left_at is None:
+            continue
+        read = 0 if before is None else before.last_read_seq
+        picture.put_member(
+            Member(thread.thread_id, handle, thread.workspace_id, picture.now, thread.last_seq + 1, read)
+        )
+        joined.append(handle)
+    return joined
+
+
+def write(picture: Picture, thread: Thread, message: Message, recipients: Iterable[str]) -> Message:
+    """Append the message to the thread; seq, log_id and time are given here, nowhere else."""
+    seq = thread.last_seq + 1
+    log_id = picture.append("message.posted", THREAD_STREAM + thread.thread_id, seq, message.sender, message.message_id)
+    message = _replace(message, thread_id=thread.thread_id, seq=seq, log_id=log_id, created_at=picture.now)
+    picture.add_message(message)
+    picture.put_thread(_replace(picture.threads.get(thread.thread_id, thread), last_seq=seq, updated_at=picture.now))
+    rank = RANK[Priority(message.priority)]
+    for handle in recipients:
+        picture.put_receipt(
+            Receipt(thread.thread_id, seq, handle, thread.workspace_id, log_id, rank, message.expires_at)
+        )
+    return message
+
+
+def write_system(
+    picture: Picture,
+    thread: Thread,
+    message_id: str,
+    sender: str,
+    body: str,
+    recipients: list[str],
+    metadata: dict[str, Any],
+) -> Message:
+    """An entry that reports what happened to the thread itself.  It is read, it never wakes."""
+    message = Message(
+        message_id=message_id,
+        workspace_id=thread.workspace_id,
+        thread_id=thread.thread_id,
+        seq=0,
+        log_id=0,
+        sender=sender,
+        session_id=None,
+        kind="system",
+        subject=None,
+        body=body,
+        recipients=_encode(recipients).decode(),
+        priority="normal",
+        wake_policy="silent",
+        tags="[]",
+        in_reply_to=None,
+        idempotency_key=None,
+        expires_at=None,
+        supersedes=None,
+        metadata=_encode(metadata).decode(),
+        schema_version=SCHEMA_VERSION,
+        created_at=0,
+    )
+    return write(picture, picture.threads.get(thread.thread_id, thread), message, recipients)

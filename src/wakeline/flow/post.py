@@ -1,0 +1,291 @@
+"""Stage 1, post: policy admits, then rows and log row in one group commit, then the answer.
+
+`Post.decide` runs in the writer, in commit order.  It checks in the order role gate, thread, membership, grants,
+blocks, guardrails, and puts rows only after the last check, so a refusal changes nothing.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from wakeline.core import guardrail, policy
+from wakeline.core.guardrail import Guardrails
+from wakeline.core.ids import derived
+from wakeline.core.message import Audience, Box, Message, audience_key, is_standing
+from wakeline.core.picture import Needs, Picture
+from wakeline.core.principal import SYSTEM, Caller, Kind
+from wakeline.core.thread import Status, Thread, ThreadType
+from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound, WakelineError
+from wakeline.flow import entry, once
+
+_replace = msgspec.structs.replace
+_encode = msgspec.json.Encoder().encode
+
+OPERATION = "post_message"
+# Refusals that mean "there was nowhere to bring it": the message is kept as a dead letter.
+UNDELIVERABLE = frozenset({"RECIPIENT_UNKNOWN", "NO_RECIPIENTS", "THREAD_CLOSED"})
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    message_id: str
+    thread_id: str
+    seq: int
+    log_id: int
+    created_at: int
+    epoch: str
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Where a message goes: its thread, who gets a receipt, who joins, and how the address reads."""
+
+    thread: Thread
+    recipients: list[str]
+    joining: list[str]
+    address: list[str]
+    direct: bool
+
+
+class Post(msgspec.Struct, frozen=True):
+    caller: Caller
+    message: Message  # as sent: no thread, seq, log_id or time yet
+    audience: Audience | None
+    thread_id: str | None
+    wake_policy: str | None
+    tags: list[str]
+    digest: str
+    rails: Guardrails
+
+    @property
+    def workspace_id(self) -> int:
+        return self.caller.workspace_id
+
+    def needs(self, needs: Needs) -> None:
+        sender, message = self.caller.handle, self.message
+        needs.handles.add(sender)
+        needs.senders.add(sender)
+        if message.idempotency_key is not None:
+            needs.idempotency.add((sender, OPERATION, message.idempotency_key))
+        if self.thread_id is not None:
+            needs.threads.add(self.thread_id)
+        if message.in_reply_to is not None:
+            needs.messages.add(message.in_reply_to)
+        if message.supersedes is not None:
+            needs.messages.add(message.supersedes)
+            needs.receipts_of.add(message.supersedes)
+        if self.audience is not None:
+            self._needs_of(self.audience, needs)
+
+    def _needs_of(self, audience: Audience, needs: Needs) -> None:
+        needs.handles.update(audience.handles)
+        if self.caller.kind == Kind.HUMAN:
+            needs.workflows_of.update(audience.handles)
+        if audience.role is not None:
+            needs.roles.add(audience.role)
+        needs.everyone |= audience.everyone
+        if self.thread_id is None:
+            needs.audience_keys.add(audience_key(audience, self.caller.handle))
+
+    def decide(self, picture: Picture) -> Accepted:
+        message, sender = self.message, self.caller.handle
+        policy.admit(picture, self.caller)
+        before = once.earlier(picture, sender, OPERATION, message.idempotency_key, self.digest)
+        if before is not None:
+            return msgspec.json.decode(before, type=Accepted)
+        policy.require_writer(self.caller)
+        guardrail.check_tags(self.tags, self.caller, self.rails)
+        route = self._route(picture)
+        superseded = self._superseded(picture)
+        bucket = guardrail.take(picture.buckets.get(sender), self.workspace_id, sender, self.rails, picture.now)
+        # Nothing below refuses.
+        picture.put_bucket(bucket)
+        return self._write(picture, route, superseded)
+
+    # -- where it goes ------------------------------------------------------------------------------------------------
+
+    def _route(self, picture: Picture) -> Route:
+        replied = self._replied(picture)
+        if self.thread_id is not None or (self.audience is None and replied is not None):
+            thread_id = self.thread_id or (replied.thread_id if replied is not None else "")
+            return self._into_thread(picture, thread_id, replied)
+        if self.audience is None:
+            raise InvalidArgument(
+                "INVALID_ARGUMENT", "Nobody is addressed.", "Give 'to', 'thread_id' or 'in_reply_to'."
+            )
+        if self.audience.is_direct:
+            return self._to_handles(picture, self.audience, replied)
+        return self._to_many(picture, self.audience)
+
+    def _replied(self, picture: Picture) -> Message | None:
+        message_id = self.message.in_reply_to
+        if message_id is None:
+            return None
+        replied = picture.messages.get(message_id)
+        if replied is None or not (
+            self.caller.reads_everything or picture.is_member(replied.thread_id, self.caller.handle)
+        ):
+            raise NotFound("MESSAGE_NOT_FOUND", f"There is no message {message_id} that {self.caller.handle} can see.")
+        return replied
+
+    def _into_thread(self, picture: Picture, thread_id: str, replied: Message | None) -> Route:
+        sender = self.caller.handle
+        thread = policy.visible_thread(picture, thread_id, self.caller)
+        if thread.status == Status.CLOSED:
+            raise Conflict("THREAD_CLOSED", f"Thread {thread_id} is closed.", thread_id=thread_id)
+        members = picture.members_of(thread_id)
+        if sender not in members and not self.caller.manages_threads:
+            raise Forbidden("NOT_A_MEMBER", f"{sender} is not a member of this thread.", rule="membership")
+        if self.audience is not None:
+            chosen = self._chosen(picture, self.audience, members)
+        elif replied is not None and is_standing(thread.audience_key):
+            chosen = [replied.sender]  # an answer in a standing thread goes to who asked, not to the whole role
+        else:
+            chosen = members
+        # Mail to oneself is an address, not an echo: only who names themselves gets their own message.
+        named = self.audience is not None and self.audience.is_direct
+        recipients = [handle for handle in chosen if handle != sender or named]
+        recipients = [handle for handle in recipients if not picture.is_blocked(handle, sender)]
+        if named and len(recipients) < len(chosen):
+            raise Forbidden("BLOCKED", f"A recipient has blocked {sender}.", rule="block")
+        return Route(thread, recipients, [sender], self._address(recipients), direct=named)
+
+    def _chosen(self, picture: Picture, audience: Audience, members: list[str]) -> list[str]:
+        if audience.everyone:
+            return members
+        if audience.role is not None:
+            holders = picture.holders.get(audience.role, [])
+            return [handle for handle in members if handle in holders]
+        for handle in audience.handles:
+            if handle not in members:
+                raise Forbidden(
+                    "NOT_A_MEMBER", f"{handle} is not a member of this thread.", rule="membership", handle=handle
+                )
+        return list(audience.handles)
+
+    def _to_handles(self, picture: Picture, audience: Audience, replied: Message | None) -> Route:
+        sender = self.caller.handle
+        unknown = [handle for handle in audience.handles if not _is_present(picture, handle)]
+        if unknown:
+            raise NotFound("RECIPIENT_UNKNOWN", f"There is no {', '.join(unknown)} in this workspace.", unknown=unknown)
+        if not audience.handles:
+            raise InvalidArgument("INVALID_ARGUMENT", "'to' is empty.", "Name at least one recipient.")
+        for handle in audience.handles:
+            known = replied is not None and replied.sender == handle
+            policy.check_direct(picture, self.caller, handle, known=known, policy=self.rails.direct_messages)
+        key = audience_key(audience, sender)
+        members = key.split(" ")
+        thread = self._standing_thread(picture, key, ", ".join(members))
+        return Route(thread, list(audience.handles), members, list(audience.handles), direct=True)
+
+    def _to_many(self, picture: Picture, audience: Audience) -> Route:
+        sender = self.caller.handle
+        found = picture.holders.get(audience.role, []) if audience.role is not None else list(picture.principals)
+        present = [handle for handle in found if handle not in (sender, SYSTEM) and _is_present(picture, handle)]
+        recipients = [handle for handle in present if not picture.is_blocked(handle, sender)]
+        key = audience_key(audience, sender)
+        if not recipients:
+            raise NotFound("NO_RECIPIENTS", f"Nobody but {sender} is addressed by {key}.", to=key)
+        thread = self._standing_thread(picture, key, key)
+        return Route(thread, recipients, [sender, *recipients], [key], direct=False)
+
+    def _standing_thread(self, picture: Picture, key: str, title: str) -> Thread:
+        thread_id = picture.thread_by_key.get(key)
+        if thread_id is not None:
+            return picture.threads[thread_id]
+        return Thread(
+            thread_id=derived(self.message.message_id, "thread"),
+            workspace_id=self.workspace_id,
+            type=ThreadType.CONVERSATION,
+            status=Status.ACTIVE,
+            title=title[:200],
+            audience_key=key,
+            created_by=self.caller.handle,
+            coordinator=None,
+            escalation_owner=None,
+            last_seq=0,
+            created_at=picture.now,
+            updated_at=picture.now,
+        )
+
+    def _address(self, recipients: list[str]) -> list[str]:
+        audience = self.audience
+        if audience is None or audience.is_direct:
+            return recipients
+        return [audience_key(audience, self.caller.handle)]
+
+    # -- what it replaces ---------------------------------------------------------------------------------------------
+
+    def _superseded(self, picture: Picture) -> Message | None:
+        message_id = self.message.supersedes
+        if message_id is None:
+            return None
+        superseded = picture.messages.get(message_id)
+        if superseded is None or superseded.sender != self.caller.handle:
+            raise NotFound("MESSAGE_NOT_FOUND", f"{self.caller.handle} has sent no message {message_id}.")
+        if superseded.superseded_by is not None or superseded.retracted_at is not None:
+            raise Conflict(
+                "IDEMPOTENCY_CONFLICT",
+                f"Message {message_id} was replaced or retracted already.",
+                "Supersede the newest one instead.",
+                superseded_by=superseded.superseded_by,
+            )
+        return superseded
+
+    # -- rows ---------------------------------------------------------------------------------------------------------
+
+    def _write(self, picture: Picture, route: Route, superseded: Message | None) -> Accepted:
+        thread = route.thread
+        if thread.thread_id not in picture.threads:
+            picture.put_thread(thread)
+        entry.join(picture, thread, route.joining)
+        rails = self.rails
+        default = (
+            rails.direct_wake_policy
+            if not is_standing(thread.audience_key) or route.direct
+            else rails.broadcast_wake_policy
+        )
+        message = _replace(
+            self.message,
+            recipients=_encode(route.address).decode(),
+            wake_policy=self.wake_policy or default,
+        )
+        written = entry.write(picture, thread, message, route.recipients)
+        if superseded is not None:
+            lapse(picture, _replace(superseded, superseded_by=written.message_id), "superseded")
+        if self.caller.kind == Kind.HUMAN and route.direct:
+            self._tell_coordinators(picture, written, route.recipients)
+        epoch = picture.workspace.epoch
+        answer = Accepted(written.message_id, written.thread_id, written.seq, written.log_id, written.created_at, epoch)
+        key = message.idempotency_key
+        once.remember(picture, message.sender, OPERATION, key, self.digest, written.message_id, answer)
+        return answer
+
+    def _tell_coordinators(self, picture: Picture, written: Message, recipients: list[str]) -> None:
+        """A human went past a coordinator to one of its workers: the coordinator gets a silent entry."""
+        for thread in list(picture.threads.values()):
+            coordinator = thread.coordinator
+            if thread.type != ThreadType.WORKFLOW or thread.status != Status.ACTIVE or coordinator is None:
+                continue
+            workers = [handle for handle in recipients if picture.is_member(thread.thread_id, handle)]
+            if not workers or coordinator in recipients or coordinator == written.sender:
+                continue
+            message_id = derived(written.message_id, thread.thread_id)
+            text = f"{written.sender} wrote to {', '.join(workers)} directly."
+            about = {"event": "human_wrote_to_worker", "message_id": written.message_id, "thread_id": written.thread_id}
+            entry.write_system(picture, thread, message_id, SYSTEM, text, [coordinator], about)
+
+
+def _is_present(picture: Picture, handle: str) -> bool:
+    principal = picture.principals.get(handle)
+    return principal is not None and principal.retired_at is None
+
+
+def lapse(picture: Picture, message: Message, why: str) -> None:
+    """The message no longer counts: nobody who has not read it yet is asked to."""
+    picture.mark_message(message)
+    for receipt in list(picture.receipts.values()):
+        if (receipt.thread_id, receipt.seq) == (message.thread_id, message.seq) and receipt.box == Box.UNREAD:
+            picture.put_receipt(_replace(receipt, box=int(Box.LAPSED), lapsed=why))
+
+
+def is_undeliverable(error: WakelineError) -> bool:
+    return error.code in UNDELIVERABLE

@@ -1,0 +1,49 @@
+"""What the shapes share: the three kinds of shape, and the words with a pattern or a limit."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+Handle = Annotated[str, Meta(pattern=r"^@[a-z0-9][a-z0-9._-]{0,62}$", examples=["@alice"])]
+Role = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_-]{0,62}$", examples=["reviewer"])]
+Address = Annotated[
+    str,
+    Meta(
+        pattern=r"^(@[a-z0-9][a-z0-9._-]{0,62}|role:[a-z][a-z0-9_-]{0,62}|everyone)$",
+        examples=["@bob", "role:reviewer", "everyone"],
+    ),
+]
+Id = Annotated[str, Meta(pattern=r"^[0-9A-Za-z]{26}$", examples=["01JD3Z8Q0W4T6N9X2C5V7B1M3K"])]
+TokenId = Annotated[str, Meta(pattern=r"^[0-9A-Za-z._:-]{1,200}$")]
+Key = Annotated[str, Meta(min_length=1, max_length=200)]
+Tag = Annotated[str, Meta(min_length=1, max_length=64)]
+Tags = Annotated[list[Tag], Meta(max_length=32)]
+Reason = Annotated[str, Meta(min_length=1, max_length=2000)]
+Seq = Annotated[int, Meta(ge=0, le=2**53)]
+Limit = Annotated[int, Meta(ge=1, le=500)]
+Tokens = Annotated[int, Meta(ge=1, le=10_000_000)]
+
+MessageKind = Literal["chat", "event", "system"]
+Priority = Literal["high", "normal", "low"]
+WakePolicy = Literal["silent", "next_turn", "immediate"]
+ThreadType = Literal["conversation", "workflow", "incident"]
+ThreadStatus = Literal["active", "blocked", "resolved", "closed"]
+Scope = Literal["CAN_REPLY_TO", "CAN_READ_INBOX_OF", "CAN_READ_MEMORIES_OF"]
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request body.  Claims may be repeated in it, but only truthfully."""
+
+    agent_id: str | UnsetType = UNSET
+    workspace_id: str | UnsetType = UNSET
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The query string of one operation."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call answers."""

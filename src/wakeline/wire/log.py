@@ -1,0 +1,53 @@
+"""Search, log pages and events on the wire."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, UnsetType
+
+from wakeline.wire.common import Answer, Handle, Id, Limit, Query
+from wakeline.wire.messages import MessageView
+
+
+class SearchQuery(Query):
+    q: Annotated[str, Meta(min_length=1, max_length=500)]
+    thread_id: Id | None = None
+    sender: Handle | None = None
+    limit: Annotated[int, Meta(ge=1, le=100)] = 20
+
+
+class Found(Answer):
+    messages: list[MessageView]
+    indexed_to: int
+
+
+class EventView(Answer):
+    """One row of the log, as the event stream and `GET /v1/log` show it."""
+
+    log_id: int
+    epoch: str
+    kind: str
+    stream: str
+    stream_seq: int
+    actor: str
+    subject: str | None
+    created_at: datetime
+    message: MessageView | UnsetType = UNSET
+    data: dict[str, Any] | UnsetType = UNSET
+
+
+class LogQuery(Query):
+    after: Annotated[str, Meta(max_length=64)] = "0"
+    limit: Limit = 100
+
+
+class EventsQuery(Query):
+    after: Annotated[str, Meta(max_length=64)] | None = None
+
+
+class LogPage(Answer):
+    events: list[EventView]
+    position: str
+    has_more: bool

@@ -1,0 +1,127 @@
+"""Messages, receipts and the inbox on the wire."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from wakeline.wire.common import (
+    Address,
+    Answer,
+    Handle,
+    Id,
+    Key,
+    Limit,
+    MessageKind,
+    Priority,
+    Query,
+    Reason,
+    Request,
+    Tags,
+    Tokens,
+    WakePolicy,
+)
+
+
+class PostMessage(Request):
+    body: str
+    to: list[Address] | str | UnsetType = UNSET  # a pattern on both sides of a union makes msgspec free it twice
+    thread_id: Id | UnsetType = UNSET
+    subject: str | None = None
+    kind: MessageKind = "chat"
+    priority: Priority = "normal"
+    wake_policy: WakePolicy | None = None
+    tags: Tags = []
+    in_reply_to: Id | None = None
+    idempotency_key: Key | None = None
+    expires_at: datetime | None = None
+    supersedes: Id | None = None
+    metadata: dict[str, Any] | None = None
+    schema_version: Literal[1] = 1
+    wait_seconds: Annotated[float, Meta(ge=0, le=50)] = 0
+    sender: str | UnsetType = UNSET
+    from_: str | UnsetType = msgspec.field(default=UNSET, name="from")
+    session_id: str | UnsetType = UNSET
+
+
+class ReceiptView(Answer):
+    recipient: str
+    seen_at: datetime | None = None
+    read_at: datetime | None = None
+    archived_at: datetime | None = None
+    lapsed: str | None = None
+
+
+class MessageView(Answer):
+    message_id: str
+    thread_id: str
+    seq: int
+    log_id: int
+    sender: str
+    kind: str
+    subject: str | None
+    body: str
+    to: list[str]
+    priority: str
+    wake_policy: str
+    tags: list[str]
+    in_reply_to: str | None
+    expires_at: datetime | None
+    supersedes: str | None
+    superseded_by: str | None
+    retracted_at: datetime | None
+    metadata: dict[str, Any] | None
+    schema_version: int
+    created_at: datetime
+    state: Literal["current", "expired", "retracted", "superseded"]
+    session_id: str | None = None
+    body_truncated: bool = False
+    receipt: ReceiptView | None = None
+    receipts: list[ReceiptView] | UnsetType = UNSET
+
+
+class Posted(Answer):
+    message_id: str
+    thread_id: str
+    seq: int
+    log_id: int
+    created_at: datetime
+    epoch: str
+    reply: MessageView | UnsetType | None = UNSET
+
+
+class Inbox(Answer):
+    messages: list[MessageView]
+    unread: int
+    has_more: bool
+    next: str | None
+    position: str
+
+
+class InboxQuery(Query):
+    limit: Limit = 50
+    max_tokens: Tokens | None = None
+    after: Annotated[str, Meta(max_length=64)] | None = None
+    state: Literal["unread", "all", "archived"] = "unread"
+    of: Handle | None = None
+
+
+class MessageIds(Request):
+    message_ids: Annotated[list[Id], Meta(min_length=1, max_length=500)]
+
+
+class Acked(Answer):
+    acked: int
+    unread: int
+
+
+class Archived(Answer):
+    archived: int
+    unread: int
+
+
+class RetractMessage(Request):
+    reason: Reason | None = None
