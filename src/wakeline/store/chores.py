@@ -1,0 +1,100 @@
+"""The writes that are no principal's decision: first start, expiry, retention.  Written once, over either engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from wakeline.core.log import Workspace
+from wakeline.core.principal import HUMAN_ROLE, SYSTEM
+from wakeline.core.records import IssuerKey
+from wakeline.errors import Conflict
+
+Step = tuple[str, Mapping[str, Any]]
+
+
+class Engine(Protocol):
+    async def now(self) -> int: ...
+
+    async def fetch(self, statement: str, parameters: Mapping[str, Any]) -> list[Any]: ...
+
+    async def transact(self, steps: Sequence[Step]) -> list[int]:
+        """Run these statements in one transaction, in order; answers the rows each one changed."""
+        ...
+
+
+class Chores:
+    """Mixed into both stores."""
+
+    async def add_workspace(self: Engine, name: str, epoch: str, human: str) -> Workspace:
+        now = await self.now()
+        added, *_ = await self.transact(
+            [
+                ("add_workspace", {"name": name, "epoch": epoch, "now": now}),
+                ("add_first_principal", _principal(name, SYSTEM, "system", "", now)),
+                ("add_first_principal", _principal(name, human, "human", HUMAN_ROLE, now)),
+                ("add_first_role", {"name": name, "handle": human, "role": HUMAN_ROLE}),
+            ]
+        )
+        if not added:
+            raise Conflict("WORKSPACE_EXISTS", f"The workspace {name} exists already.")
+        rows = await self.fetch("all_workspaces", {})
+        return next(workspace for workspace in (Workspace(*row) for row in rows) if workspace.name == name)
+
+    async def add_issuer_key(self: Engine, key: IssuerKey) -> None:
+        fields = msgspec.structs.asdict(key)
+        del fields["retired_at"]
+        await self.transact([("add_issuer_key", fields)])
+
+    async def lapse_expired(self: Engine) -> int:
+        _, lapsed = await self.transact([("touch_workspaces", {}), ("lapse_expired", {"now": await self.now()})])
+        return lapsed
+
+    async def prune(self: Engine, workspace_id: int, *, before: int | None, keep: int | None) -> int:
+        """Drop log rows older than `before` and beyond the newest `keep`, never past an internal consumer's cursor."""
+        where = {"workspace_id": workspace_id}
+        [(young, tip, slowest)] = await self.fetch("prune_bounds", {**where, "before": before or 0})
+        by_age = 0 if before is None else (tip if young is None else young - 1)
+        by_count = 0 if keep is None else tip - keep
+        floor = max(by_age, by_count)
+        if slowest is not None:
+            floor = min(floor, slowest)
+        if floor <= 0:
+            return 0
+        deleted, _ = await self.transact(
+            [("prune_log", {**where, "floor": floor}), ("raise_first_log_id", {**where, "floor": floor})]
+        )
+        return deleted
+
+    async def forget_closed(self: Engine, workspace_id: int, *, closed_before: int) -> int:
+        """Delete the messages of threads closed before then, with their receipts and idempotency records."""
+        forgotten = 0
+        while True:
+            asked = {"workspace_id": workspace_id, "closed_before": closed_before}
+            threads = await self.fetch("closed_thread_ids", asked)
+            for (thread_id,) in threads:
+                counts = await self.transact(
+                    [
+                        ("touch_workspaces", {}),
+                        ("forget_idempotency", {"workspace_id": workspace_id, "thread_id": thread_id}),
+                        ("forget_receipts", {"thread_id": thread_id}),
+                        ("forget_messages", {"thread_id": thread_id}),
+                    ]
+                )
+                forgotten += counts[-1]
+            if not threads:
+                return forgotten
+            await asyncio.sleep(0)
+
+    async def trim_dead_letters(self: Engine, workspace_id: int, sender: str, keep: int) -> None:
+        await self.transact([("trim_dead_letters", {"workspace_id": workspace_id, "sender": sender, "keep": keep})])
+
+    async def forget_old_refusals(self: Engine, before: int) -> None:
+        await self.transact([("forget_old_refusals", {"before": before})])
+
+
+def _principal(name: str, handle: str, kind: str, roles: str, now: int) -> dict[str, Any]:
+    return {"name": name, "handle": handle, "kind": kind, "roles": roles, "now": now}

@@ -1,0 +1,3 @@
+INSERT INTO role_holders (workspace_id, role, handle)
+SELECT workspace_id, :role, :handle FROM workspaces WHERE name = :name
+ON CONFLICT DO NOTHING

@@ -1,0 +1,1 @@
+SELECT {workspace} FROM workspaces ORDER BY workspace_id

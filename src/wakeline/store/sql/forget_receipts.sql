@@ -1,0 +1,1 @@
+DELETE FROM receipts WHERE thread_id = :thread_id

@@ -1,0 +1,6 @@
+SELECT {log l}, {message m}
+FROM log l
+LEFT JOIN messages m ON m.message_id = l.subject AND l.kind = 'message.posted'
+WHERE l.workspace_id = :workspace_id AND l.log_id > :after
+ORDER BY l.log_id
+LIMIT :limit

@@ -1,0 +1,1 @@
+DELETE FROM log WHERE workspace_id = :workspace_id AND log_id <= :floor

@@ -1,0 +1,1 @@
+SELECT {token} FROM tokens WHERE jti = :jti

@@ -1,0 +1,1 @@
+UPDATE workspaces SET version = version + 1

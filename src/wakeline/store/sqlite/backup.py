@@ -1,0 +1,111 @@
+"""Copy a live database, put a copy back, and check one for damage.  Works on files, with or without a server."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+
+from wakeline.errors import Conflict, InvalidArgument, Unavailable
+from wakeline.store.sqlite.connection import connect, transaction, translated
+from wakeline.store.sqlite.lock import DataLock
+from wakeline.store.sqlite.search import SearchIndex
+
+DATABASE = "wakeline.db"
+_PAGES_PER_STEP = 512
+
+
+def backup(database: Path, target: Path, progress: Callable[[int, int], None]) -> None:
+    """A consistent copy of one moment, while others write.  The target appears only when it is whole."""
+    if not database.exists():
+        raise InvalidArgument("INVALID_ARGUMENT", f"There is no database at {database}.", "Give --data.")
+    if target.exists():
+        raise Conflict("INVALID_ARGUMENT", f"{target} exists already.", "Choose a new name.")
+    partial = target.with_name(target.name + ".partial")
+    partial.unlink(missing_ok=True)
+    with translated():
+        source = connect(database, readonly=True)
+        copy = apsw.Connection(str(partial))
+        # The open read keeps the moment still: without it, every foreign write would start the copy over.
+        source.execute("BEGIN")
+        source.execute("SELECT count(*) FROM workspaces").fetchall()
+        with copy.backup("main", source, "main") as job:
+            while not job.done:
+                job.step(_PAGES_PER_STEP)
+                progress(job.page_count - job.remaining, job.page_count)
+        copy.pragma("journal_mode", "delete")
+        copy.close()
+        source.close()
+    _sync(partial)
+    partial.replace(target)
+
+
+def restore(source: Path, data: Path, *, force: bool) -> str:
+    """Put a backup in place under a new epoch.  What was there is kept beside it."""
+    problems = check(source)
+    if problems:
+        raise Unavailable("STORE_CORRUPT", f"{source} is damaged: {problems[0]}", "Try an older backup.")
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    target = data / DATABASE
+    with DataLock(data):
+        if target.exists() and not force:
+            raise Conflict("INVALID_ARGUMENT", f"{target} exists.", "Use --force; the old one is kept beside it.")
+        incoming = target.with_name(DATABASE + ".incoming")
+        incoming.unlink(missing_ok=True)
+        backup(source, incoming, lambda _done, _total: None)
+        epoch = _renew_epochs(incoming)
+        if target.exists():
+            _set_aside(target)
+        incoming.replace(target)
+        SearchIndex.discard(data / "search.db")
+    return epoch
+
+
+def _renew_epochs(database: Path) -> str:
+    epoch = new_epoch()
+    with translated():
+        connection = connect(database)
+        with transaction(connection):
+            connection.execute("UPDATE workspaces SET epoch = ?", (epoch,))
+        connection.pragma("journal_mode", "delete")
+        connection.close()
+    return epoch
+
+
+def _set_aside(database: Path) -> None:
+    """The database and its write-ahead log belong together: both move."""
+    kept = database.with_name(f"{database.name}.before-restore-{secrets.token_hex(4)}")
+    for suffix in ("-wal", "-shm", ""):
+        part = database.with_name(database.name + suffix)
+        if part.exists():
+            part.rename(kept.with_name(kept.name + suffix))
+
+
+def check(database: Path) -> list[str]:
+    """What is wrong with this file; nothing is the good answer."""
+    if not database.exists():
+        return [f"{database} does not exist"]
+    try:
+        connection = apsw.Connection(str(database), flags=apsw.SQLITE_OPEN_READONLY)
+        problems = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
+        if not problems:
+            connection.execute("SELECT count(*) FROM workspaces").fetchall()
+        connection.close()
+    except apsw.Error as error:
+        return [f"{database}: {error}"]
+    return problems
+
+
+def new_epoch() -> str:
+    return secrets.token_hex(4)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,92 @@
+"""Open SQLite connections the one right way, and say in our words what went wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import apsw
+
+from wakeline.errors import Internal, Unavailable, WakelineError
+from wakeline.store import migrate
+
+BUSY_MILLISECONDS = 5_000
+_QUICK_CHECK_BYTES = 64 * 1024 * 1024
+
+
+def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
+    flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    with translated():
+        connection = apsw.Connection(str(path), flags=flags | apsw.SQLITE_OPEN_URI, statementcachesize=200)
+        connection.set_busy_timeout(BUSY_MILLISECONDS)
+        if not readonly:
+            connection.pragma("journal_mode", "wal")
+            # An answered post survives power loss.  With group commit this costs nothing over NORMAL.
+            connection.pragma("synchronous", "FULL")
+        connection.pragma("temp_store", "MEMORY")
+        connection.pragma("cache_size", -65_536)
+        connection.pragma("mmap_size", 1 << 30)
+    return connection
+
+
+def prepare(path: Path, now: int) -> apsw.Connection:
+    """The writer's connection, on a sound database of our own schema."""
+    connection = connect(path)
+    with translated():
+        if path.stat().st_size < _QUICK_CHECK_BYTES:
+            problems = [row[0] for row in connection.execute("PRAGMA quick_check(3)") if row[0] != "ok"]
+            if problems:
+                raise Unavailable("STORE_CORRUPT", f"{path} is damaged: {problems[0]}")
+        apply_migrations(connection, now)
+    return connection
+
+
+def apply_migrations(connection: apsw.Connection, now: int) -> None:
+    with transaction(connection):
+        connection.execute(migrate.LEDGER)
+        applied = [migrate.Applied(*row) for row in connection.execute("SELECT number, name, checksum FROM migrations")]
+        for migration in migrate.pending(migrate.migrations("sqlite"), applied):
+            connection.execute(migration.sql)
+            connection.execute(
+                "INSERT INTO migrations VALUES (?, ?, ?, ?)",
+                (migration.number, migration.name, migration.checksum, now),
+            )
+
+
+@contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # A full disk makes SQLite roll back by itself.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    try:
+        yield
+    except apsw.Error as error:
+        raise translate(error) from error
+
+
+def translate(error: apsw.Error) -> WakelineError:
+    text = str(error)
+    match error:
+        case apsw.FullError():
+            return Unavailable("STORE_FULL", "The disk that holds the database is full; nothing was written.")
+        case apsw.BusyError() | apsw.LockedError():
+            return Unavailable("STORE_BUSY", "Another program holds the database; nothing was written.")
+        case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.CantOpenError():
+            return Unavailable("STORE_READ_ONLY", f"The database cannot be opened for writing: {text}.")
+        case apsw.CorruptError() | apsw.NotADBError():
+            return Unavailable("STORE_CORRUPT", f"The database file is damaged: {text}.")
+        case apsw.IOError() | apsw.NoMemError():
+            return Unavailable("STORE_UNAVAILABLE", f"The database cannot be reached: {text}.")
+        case _:
+            return Internal("INTERNAL", f"The database refused a write: {text}.")

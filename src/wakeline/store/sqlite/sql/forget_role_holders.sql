@@ -1,0 +1,1 @@
+DELETE FROM role_holders WHERE workspace_id = ? AND handle = ?

@@ -1,0 +1,1 @@
+INSERT INTO idempotency ({idempotency}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)

@@ -1,0 +1,1 @@
+INSERT INTO role_holders (workspace_id, role, handle) VALUES (?, ?, ?)

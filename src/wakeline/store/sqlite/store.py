@@ -1,0 +1,152 @@
+"""The store over SQLite: the writer thread, readers, and the search index, behind the one interface."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import apsw
+import msgspec
+
+from wakeline.core.message import Message
+from wakeline.core.queries import Query
+from wakeline.core.store import Command, Doorbell, Search
+from wakeline.store import statements
+from wakeline.store.chores import Chores, Step
+from wakeline.store.sqlite.connection import connect, prepare, translated
+from wakeline.store.sqlite.search import SearchIndex
+from wakeline.store.sqlite.writer import Writer
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+# A keyed read of at most this many rows is done on the event loop: a thread would cost four times as much.
+INLINE_LIMIT = 100
+_SCANS = frozenset({"status_figures"})
+
+
+class SqliteStore(Chores):
+    def __init__(self, database: Path, clock: Callable[[], int], loop: asyncio.AbstractEventLoop) -> None:
+        self._clock = clock
+        self._doorbells: list[Doorbell] = []
+        self._writing = prepare(database, clock())
+        self._reading = connect(database, readonly=True)
+        self._search = SearchIndex(database.with_name("search.db"), database)
+        self._database = database
+        self._pool = ThreadPoolExecutor(max_workers=3, thread_name_prefix="wakeline-reader")
+        self._pooled: list[apsw.Connection] = []
+        self._closing = False
+        self._writer = Writer(self._writing, clock, loop, self._ring)
+
+    @classmethod
+    async def open(cls, database: Path, clock: Callable[[], int]) -> SqliteStore:
+        return cls(database, clock, asyncio.get_running_loop())
+
+    # -- writing ------------------------------------------------------------------------------------------------------
+
+    async def submit(self, command: Command[A]) -> A:
+        answer: A = await self._writer.submit(command)
+        return answer
+
+    async def transact(self, steps: Sequence[Step]) -> list[int]:
+        def work(connection: apsw.Connection) -> list[int]:
+            counts = []
+            for name, parameters in steps:
+                self._execute(connection, name, parameters).fetchall()
+                counts.append(connection.changes())
+            return counts
+
+        counts: list[int] = await self._writer.run(work)
+        return counts
+
+    def on_commit(self, doorbell: Doorbell) -> None:
+        self._doorbells.append(doorbell)
+
+    def _ring(self, workspaces: set[int]) -> None:
+        for workspace_id in workspaces:
+            for doorbell in self._doorbells:
+                doorbell(workspace_id)
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    async def now(self) -> int:
+        return self._clock()
+
+    async def read(self, query: Query[R]) -> list[R]:
+        [rows] = await self.read_together(query)
+        return rows
+
+    async def read_together(self, *queries: Query[Any]) -> list[list[Any]]:
+        if all(_is_bounded(query) for query in queries):
+            return self._read(self._reading, queries)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, self._read_pooled, queries)
+
+    def _read_pooled(self, queries: Sequence[Query[Any]]) -> list[list[Any]]:
+        connection = self._pooled.pop() if self._pooled else connect(self._database, readonly=True)
+        try:
+            return self._read(connection, queries)
+        finally:
+            self._pooled.append(connection)
+
+    def _read(self, connection: apsw.Connection, queries: Sequence[Query[Any]]) -> list[list[Any]]:
+        with translated():
+            if len(queries) == 1:
+                return [self._rows(connection, queries[0])]
+            connection.execute("BEGIN")
+            try:
+                return [self._rows(connection, query) for query in queries]
+            finally:
+                connection.execute("COMMIT")
+
+    def _rows(self, connection: apsw.Connection, query: Query[Any]) -> list[Any]:
+        make = type(query).row
+        rows = self._execute(connection, query.statement(), msgspec.structs.asdict(query)).fetchall()
+        return [make(*row) for row in rows]
+
+    def _execute(self, connection: apsw.Connection, name: str, parameters: Mapping[str, Any]) -> apsw.Cursor:
+        statement = statements.load("sqlite", name)
+        return connection.execute(statement.text, tuple(parameters[key] for key in statement.parameters))
+
+    async def fetch(self, statement: str, parameters: Mapping[str, Any]) -> list[Any]:
+        with translated():
+            return self._execute(self._reading, statement, parameters).fetchall()
+
+    # -- search -------------------------------------------------------------------------------------------------------
+
+    async def index(self) -> int:
+        """Follow the log in the search index, and let retention know how far that is."""
+        indexed = await asyncio.to_thread(self._search.follow, lambda: not self._closing)
+        for workspace_id, last_log_id in (await asyncio.to_thread(self._search.cursors)).items():
+            cursor = {"workspace_id": workspace_id, "name": "search"}
+            known = await self.fetch("consumer_cursor", cursor)
+            if not known or known[0][0] < last_log_id:
+                await self.transact([("advance_consumer", {**cursor, "last_log_id": last_log_id})])
+        return indexed
+
+    async def search(self, query: Search) -> list[Message]:
+        await asyncio.to_thread(self._search.follow, lambda: not self._closing)
+        return await asyncio.to_thread(self._search.search, query)
+
+    # -- operations ---------------------------------------------------------------------------------------------------
+
+    async def check(self) -> list[tuple[str, bool, str]]:
+        with translated():
+            [(count,)] = self._reading.execute("SELECT count(*) FROM workspaces")
+        await self._writer.run(lambda _: None)
+        return [("store", True, f"SQLite {apsw.sqlite_lib_version()}, {count} workspaces, writable")]
+
+    async def close(self) -> None:
+        self._closing = True
+        await self._writer.close()
+        self._pool.shutdown()
+        self._search.close()
+        for connection in (*self._pooled, self._reading, self._writing):
+            connection.close()
+
+
+def _is_bounded(query: Query[Any]) -> bool:
+    limit = getattr(query, "limit", 1)
+    return limit <= INLINE_LIMIT and query.statement() not in _SCANS

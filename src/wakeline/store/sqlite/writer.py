@@ -1,0 +1,224 @@
+"""Group commit on SQLite: one thread owns the only writing connection.
+
+Requests queue; the thread takes whatever is there, up to a bound, and carries it in one transaction: load the facts,
+decide each command in order, write what changed, commit, then answer all of them at once.  There is no timer: while
+one batch is being committed the next one gathers, so the batch grows by itself under load and a lone request waits for
+nobody.
+
+What can go wrong, and what then happens:
+- A command is refused: that is its answer; the others of the batch never notice.
+- A constraint fails or a decision has a bug: the transaction is rolled back and the batch runs again one by one, so
+  only the guilty one fails.
+- The store itself fails (disk full, file gone): the whole batch is answered with that error.  Nothing was written.
+- We are killed: nothing of the open transaction is on disk and nobody was answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import apsw
+import msgspec
+
+from wakeline.core.batch import decide_all, needs_of
+from wakeline.core.picture import Changes, Facts, Picture
+from wakeline.core.store import Command
+from wakeline.errors import Internal, Unavailable, WakelineError
+from wakeline.store import statements
+from wakeline.store.sqlite.connection import transaction, translate
+
+_log = logging.getLogger(__name__)
+
+MAX_BATCH = 512
+_TABLES = ("log", *(name for name in Changes.__slots__ if name not in ("log", "refusals")), "refusals")
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Facts).decode
+_astuple = msgspec.structs.astuple
+
+
+class Submission:
+    __slots__ = ("command", "future")
+
+    def __init__(self, command: Command[Any], future: asyncio.Future[Any]) -> None:
+        self.command = command
+        self.future = future
+
+
+class Job:
+    """Something else that needs the writing connection: runs alone, in a transaction of its own."""
+
+    __slots__ = ("future", "work")
+
+    def __init__(self, work: Callable[[apsw.Connection], Any], future: asyncio.Future[Any]) -> None:
+        self.work = work
+        self.future = future
+
+
+class Writer:
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        clock: Callable[[], int],
+        loop: asyncio.AbstractEventLoop,
+        on_commit: Callable[[set[int]], None],
+    ) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._loop = loop
+        self._on_commit = on_commit
+        self._queue: queue.SimpleQueue[Submission | Job | None] = queue.SimpleQueue()
+        self._load = statements.load("sqlite", "load_facts")
+        self._put = {name: statements.load("sqlite", f"put_{name}").text for name in _TABLES}
+        self._close_batch = statements.load("sqlite", "close_batch").text
+        self._thread = threading.Thread(target=self._run, name="wakeline-writer", daemon=True)
+        self._closed = False
+        self._thread.start()
+
+    # -- called on the event loop -------------------------------------------------------------------------------------
+
+    def submit(self, command: Command[Any]) -> asyncio.Future[Any]:
+        future = self._loop.create_future()
+        self._enqueue(Submission(command, future))
+        return future
+
+    def run(self, work: Callable[[apsw.Connection], Any]) -> asyncio.Future[Any]:
+        future = self._loop.create_future()
+        self._enqueue(Job(work, future))
+        return future
+
+    def _enqueue(self, item: Submission | Job) -> None:
+        if self._closed:
+            raise Unavailable("SHUTTING_DOWN", "The server is stopping; nothing was written.")
+        self._queue.put(item)
+
+    async def close(self) -> None:
+        """Everything that was accepted is finished first."""
+        self._closed = True
+        self._queue.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    # -- the thread ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            item = self._queue.get()
+            if item is None:
+                return
+            if isinstance(item, Job):
+                self._run_job(item)
+                continue
+            batch, following = self._gather(item)
+            self._answer(self._commit_or_split(batch))
+            if isinstance(following, Job):
+                self._run_job(following)
+            elif following is _STOP:
+                return
+
+    def _gather(self, first: Submission) -> tuple[list[Submission], Job | object | None]:
+        batch = [first]
+        while len(batch) < MAX_BATCH:
+            try:
+                item = self._queue.get_nowait()
+            except queue.Empty:
+                return batch, None
+            if not isinstance(item, Submission):
+                return batch, _STOP if item is None else item
+            batch.append(item)
+        return batch, None
+
+    def _commit_or_split(self, batch: list[Submission]) -> list[tuple[asyncio.Future[Any], Any]]:
+        try:
+            outcomes = self._commit([item.command for item in batch])
+        except (apsw.ConstraintError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+            if len(batch) > 1:
+                return [pair for item in batch for pair in self._commit_or_split([item])]
+            _log.exception("a write failed alone: %s", type(batch[0].command).__name__, exc_info=error)
+            outcomes = [Internal("INTERNAL", "The write failed because of a bug; nothing was written.")]
+        except apsw.Error as error:
+            outcomes = [translate(error)] * len(batch)
+        except WakelineError as error:
+            outcomes = [error] * len(batch)
+        return [(item.future, outcome) for item, outcome in zip(batch, outcomes, strict=True)]
+
+    def _commit(self, commands: Sequence[Command[Any]]) -> list[Any]:
+        """One transaction for all of them; a workspace at a time, each over its own picture."""
+        outcomes: list[Any] = [None] * len(commands)
+        written: set[int] = set()
+        with transaction(self._connection):
+            for workspace_id in dict.fromkeys(command.workspace_id for command in commands):
+                places = [n for n, command in enumerate(commands) if command.workspace_id == workspace_id]
+                picture, answers = self._decide(workspace_id, [commands[n] for n in places])
+                for n, answer in zip(places, answers, strict=True):
+                    outcomes[n] = answer
+                if self._write(picture):
+                    written.add(workspace_id)
+        if written:
+            self._loop.call_soon_threadsafe(self._on_commit, written)
+        return outcomes
+
+    def _decide(self, workspace_id: int, commands: Sequence[Command[Any]]) -> tuple[Picture, list[Any]]:
+        given = {
+            "workspace_id": workspace_id,
+            "needs": _encode(needs_of(commands)).decode(),
+            "now": self._clock(),
+        }
+        values = tuple(given[name] for name in self._load.parameters)
+        [(document,)] = self._connection.execute(self._load.text, values)
+        picture = Picture(_decode(document))
+        return picture, decide_all(commands, picture)
+
+    def _write(self, picture: Picture) -> bool:
+        """Put every changed row.  Answers whether the log grew."""
+        changes = picture.changes
+        if not changes:
+            return False
+        for name in _TABLES:
+            rows = getattr(changes, name)
+            if rows:
+                values = rows if name == "log" else rows.values()
+                self._connection.executemany(self._put[name], [_astuple(row) for row in values])
+        if changes.principals:
+            _write_roles(self._connection, picture)
+        self._connection.execute(self._close_batch, (picture.last_log_id, picture.workspace.workspace_id))
+        return bool(changes.log)
+
+    def _run_job(self, job: Job) -> None:
+        try:
+            with transaction(self._connection):
+                outcome = job.work(self._connection)
+        except apsw.Error as error:
+            outcome = translate(error)
+        except WakelineError as error:
+            outcome = error
+        self._answer([(job.future, outcome)])
+
+    def _answer(self, pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
+        self._loop.call_soon_threadsafe(_settle, pairs)
+
+
+_STOP = object()
+
+
+def _settle(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, outcome in pairs:
+        if future.done():  # the caller went away; what was written stays written
+            continue
+        if isinstance(outcome, WakelineError):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+
+def _write_roles(connection: apsw.Connection, picture: Picture) -> None:
+    for row in picture.changes.principals.values():
+        connection.execute(statements.load("sqlite", "forget_role_holders").text, (row.workspace_id, row.handle))
+        roles = [] if row.retired_at is not None else row.roles.split()
+        connection.executemany(
+            statements.load("sqlite", "put_role_holders").text,
+            [(row.workspace_id, role, row.handle) for role in roles],
+        )

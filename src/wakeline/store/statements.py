@@ -1,0 +1,98 @@
+"""Load `.sql` files: expand column lists, and turn `:name` parameters into what the driver understands.
+
+`{message}` stands for the columns of the message row in the order of its type, `{message m}` for the same with an
+alias, and `{message from item}` for the same taken out of the JSON array `item` with their types (PostgreSQL), so a
+column list is written once: in `core/`.  An engine's own folder wins over the shared one.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib import resources
+from typing import get_args
+
+import msgspec
+
+from wakeline.core.log import LogEntry, Workspace
+from wakeline.core.message import Message, Receipt
+from wakeline.core.principal import Principal
+from wakeline.core.records import (
+    Block,
+    Bucket,
+    DeadLetter,
+    Grant,
+    IdempotencyRecord,
+    IssuerKey,
+    Refusal,
+    Token,
+)
+from wakeline.core.thread import Member, Thread
+
+ROWS: dict[str, type[msgspec.Struct]] = {
+    "workspace": Workspace,
+    "log": LogEntry,
+    "message": Message,
+    "receipt": Receipt,
+    "principal": Principal,
+    "thread": Thread,
+    "member": Member,
+    "idempotency": IdempotencyRecord,
+    "grant": Grant,
+    "block": Block,
+    "bucket": Bucket,
+    "token": Token,
+    "refusal": Refusal,
+    "dead_letter": DeadLetter,
+    "issuer_key": IssuerKey,
+}
+
+_columns = re.compile(r"\{(\w+)(?: (from )?(\w+))?\}")
+_parameter = re.compile(r"(?<![:\w]):([a-z_]+)")
+
+
+class Statement(msgspec.Struct, frozen=True):
+    text: str
+    parameters: tuple[str, ...]
+
+
+def columns(name: str, alias: str | None = None) -> str:
+    prefix = f"{alias}." if alias else ""
+    return ", ".join(prefix + field for field in ROWS[name].__struct_fields__)
+
+
+def unpacked(name: str, array: str) -> str:
+    kinds = (get_args(field.type) or (field.type,) for field in msgspec.structs.fields(ROWS[name]))
+    items = (f"({array} ->> {n})::bigint" if int in kind else f"{array} ->> {n}" for n, kind in enumerate(kinds))
+    return ", ".join(items)
+
+
+def _expand(match: re.Match[str]) -> str:
+    name, unpack, alias = match.groups()
+    return unpacked(name, alias) if unpack else columns(name, alias)
+
+
+def _source(engine: str, name: str) -> str:
+    root = resources.files("wakeline.store")
+    for folder in (root / engine / "sql", root / "sql"):
+        file = folder / f"{name}.sql"
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    message = f"no statement {name!r} for {engine}"
+    raise LookupError(message)
+
+
+@cache
+def load(engine: str, name: str) -> Statement:
+    """The statement with `$1`, `$2`, … (PostgreSQL) or `?1`, `?2`, … (SQLite) and the names in that order."""
+    sql = _columns.sub(_expand, _source(engine, name))
+    sql = re.sub(r"--[^\n]*", "", sql)
+    names: list[str] = []
+    mark = "$" if engine == "postgres" else "?"
+
+    def number(match: re.Match[str]) -> str:
+        if match[1] not in names:
+            names.append(match[1])
+        return f"{mark}{names.index(match[1]) + 1}"
+
+    return Statement(_parameter.sub(number, sql).strip(), tuple(names))
