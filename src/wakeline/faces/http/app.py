@@ -1,0 +1,227 @@
+"""The ASGI application: find the operation, authenticate, parse, call one service method, answer.
+
+The same application serves TCP and the Unix socket; the connection says which one a request came in on.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import re
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from wakeline import wire
+from wakeline.errors import Forbidden, Internal, MethodNotAllowed, NotFound, Unauthorized, WakelineError
+from wakeline.faces.http import openapi, stream
+from wakeline.faces.http.answers import Send, encode, error_body, error_headers, json_headers, send_bytes
+from wakeline.faces.http.connection import Connection
+from wakeline.faces.http.operations import OPERATIONS, PATH_PARAMETERS, Call, Operation
+from wakeline.faces.http.parsing import ClientGone, Receive, decode, parse_query, read_body
+from wakeline.faces.http.telemetry import Telemetry
+from wakeline.service import Caller, Services
+
+_log = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+_request_id = re.compile(rb"[0-9A-Za-z._-]{1,64}")
+_BODY_OVERHEAD = 65_536
+
+
+class Route:
+    __slots__ = ("decoder", "operation", "path")
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+        self.decoder = None if operation.body is None else msgspec.json.Decoder(operation.body)
+        self.path = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", operation.path))
+
+
+class Application:
+    def __init__(
+        self,
+        services: Services,
+        telemetry: Telemetry,
+        *,
+        body_limit: int,
+        clock: Callable[[], datetime],
+        new_id: Callable[[], str],
+        metrics_public: bool = False,
+    ) -> None:
+        self._services = services
+        self._telemetry = telemetry
+        self._clock = clock
+        self._new_id = new_id
+        self._metrics_public = metrics_public
+        # JSON may spend six bytes on one of the body's.
+        self._request_limit = body_limit * 6 + _BODY_OVERHEAD
+        routes = [Route(operation) for operation in OPERATIONS]
+        self._exact = {
+            (route.operation.method, route.operation.path): route for route in routes if "{" not in route.operation.path
+        }
+        self._patterns = [route for route in routes if "{" in route.operation.path]
+        self._open: dict[str, Callable[[], Awaitable[tuple[int, bytes]]]] = {
+            "/healthz": self._health,
+            "/readyz": self._ready,
+            "/openapi.json": self._openapi,
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = dict(scope["headers"])
+        given = headers.get(b"x-request-id", b"")
+        request_id = given.decode() if _request_id.fullmatch(given) else self._new_id()
+        began = time.perf_counter()
+        name, status = "unknown", 500
+        try:
+            name, status = await self._serve(scope, headers, receive, send, request_id)
+        except ClientGone:
+            status = 499
+        except WakelineError as error:
+            status = error.status
+            self._telemetry.refused(error)
+            await self._fail(send, error, request_id)
+        except Exception:  # noqa: BLE001 - the one place where a bug becomes an answer
+            _log.exception("request %s failed", request_id)
+            await self._fail(send, Internal("INTERNAL", "Something broke that should not."), request_id)
+        finally:
+            self._telemetry.served(name, status, time.perf_counter() - began)
+
+    async def _fail(self, send: Send, error: WakelineError, request_id: str) -> None:
+        body = error_body(error, request_id, self._clock())
+        await send_bytes(send, error.status, body, error_headers(error, request_id))
+
+    async def _serve(
+        self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, request_id: str
+    ) -> tuple[str, int]:
+        method, path = scope["method"], scope["path"]
+        route = self._exact.get((method, path))
+        parameters: dict[str, str] = {}
+        if route is None:
+            if method == "GET" and path in self._open:
+                status, body = await self._open[path]()
+                await send_bytes(send, status, body, json_headers(request_id))
+                return path, status
+            if method == "GET" and path == "/metrics":
+                return await self._metrics(scope, headers, send, request_id)
+            if method == "GET" and path == "/v1/events":
+                return await self._events(scope, headers, send, request_id)
+            route, parameters = self._find(method, path)
+        caller = await self._authenticate(scope, headers)
+        operation = route.operation
+        call = Call(
+            self._services,
+            caller,
+            parameters,
+            None if operation.query is None else parse_query(operation.query, scope["query_string"]),
+            None if route.decoder is None else decode(route.decoder, await read_body(receive, self._request_limit)),
+        )
+        answer = await operation.handle(call)
+        await send_bytes(send, operation.status, encode(answer), json_headers(request_id))
+        return operation.name, operation.status
+
+    def _find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
+        allowed = [known for known, exact in self._exact if exact == path]
+        if path in self._open or path in ("/metrics", "/v1/events"):
+            allowed.append("GET")
+        for route in self._patterns:
+            match = route.path.fullmatch(path)
+            if match is None:
+                continue
+            if route.operation.method == method:
+                return route, _parameters(match.groupdict())
+            allowed.append(route.operation.method)
+        if allowed:
+            allow = ", ".join(sorted(set(allowed)))
+            raise MethodNotAllowed("METHOD_NOT_ALLOWED", f"{path[:200]} does not take {method}.", allow=allow)
+        raise NotFound("NOT_FOUND", f"There is nothing at {path[:200]}.")
+
+    # -- who calls ----------------------------------------------------------------------------------------------------
+
+    async def _authenticate(self, scope: Scope, headers: dict[bytes, bytes]) -> Caller:
+        identity = self._services.identity
+        credentials = headers.get(b"authorization")
+        connection: Connection | None = scope.get("wakeline")
+        workspace = headers.get(b"wakeline-workspace", b"").decode("latin-1")
+        if credentials is None:
+            if connection is not None and connection.trusted:
+                return await identity.operator(workspace or None)
+            self._telemetry.unauthenticated()
+            raise Unauthorized("TOKEN_MISSING", "This call carries no token.")
+        try:
+            caller = await identity.verify(_bearer(credentials))
+        except Unauthorized:
+            self._telemetry.unauthenticated()
+            raise
+        if workspace and workspace != caller.workspace:
+            raise _wrong_workspace(caller)
+        return caller
+
+    # -- what is not an operation -------------------------------------------------------------------------------------
+
+    async def _health(self) -> tuple[int, bytes]:
+        return 200, encode(self._services.operations.health())
+
+    async def _ready(self) -> tuple[int, bytes]:
+        ready = await self._services.operations.ready()
+        return (200 if ready.ready else 503), encode(ready)
+
+    async def _openapi(self) -> tuple[int, bytes]:
+        return 200, openapi.document_bytes()
+
+    async def _metrics(self, scope: Scope, headers: dict[bytes, bytes], send: Send, request_id: str) -> tuple[str, int]:
+        if not (self._metrics_public or _is_loopback(scope)):
+            await self._authenticate(scope, headers)
+        body = self._telemetry.render(len(self._services.hub.streams))
+        kind = (b"content-type", self._telemetry.content_type.encode())
+        await send_bytes(send, 200, body, [kind, (b"x-request-id", request_id.encode())])
+        return "metrics", 200
+
+    async def _events(self, scope: Scope, headers: dict[bytes, bytes], send: Send, request_id: str) -> tuple[str, int]:
+        caller = await self._authenticate(scope, headers)
+        query = parse_query(wire.EventsQuery, scope["query_string"])
+        last = headers.get(b"last-event-id")
+        after = query.after if last is None else last.decode("latin-1")
+        connection = scope.get("wakeline") or Connection(lambda: None, trusted=False)
+        await stream.serve(self._services, caller, after, connection, send, request_id)
+        return "events", 200
+
+
+def _parameters(found: dict[str, str]) -> dict[str, str]:
+    for name, text in found.items():
+        try:
+            msgspec.convert(text, PATH_PARAMETERS[name])
+        except msgspec.ValidationError as error:
+            kind = {"handle": "AGENT", "jti": "TOKEN"}.get(name, name.removesuffix("_id").upper())
+            raise NotFound(f"{kind}_NOT_FOUND", f"{text[:80]!r} is no {name}.") from error
+    return found
+
+
+def _bearer(credentials: bytes) -> str:
+    scheme, _, token = credentials.partition(b" ")
+    if scheme.lower() != b"bearer" or not token:
+        raise Unauthorized("TOKEN_INVALID", "The Authorization header is not 'Bearer <token>'.")
+    try:
+        return token.strip().decode("ascii")
+    except UnicodeDecodeError as error:
+        raise Unauthorized("TOKEN_INVALID", "The token is not one of ours.") from error
+
+
+def _wrong_workspace(caller: Caller) -> WakelineError:
+    return Forbidden("WORKSPACE_MISMATCH", f"This token belongs to the workspace {caller.workspace}.", rule="workspace")
+
+
+def _is_loopback(scope: Scope) -> bool:
+    connection: Connection | None = scope.get("wakeline")
+    if connection is not None and connection.trusted:
+        return True
+    client = scope.get("client")
+    try:
+        return client is not None and ipaddress.ip_address(client[0]).is_loopback
+    except ValueError:
+        return False

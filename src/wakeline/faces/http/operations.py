@@ -1,0 +1,269 @@
+"""Every HTTP operation in one table: what it takes, what it answers, which service does it.
+
+The application dispatches by this table and the OpenAPI document is generated from it, so they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from wakeline import wire
+from wakeline.service import Caller, Services
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One request, parsed and authenticated."""
+
+    services: Services
+    caller: Caller
+    path: dict[str, str]
+    query: Any
+    body: Any
+
+
+class Operation(msgspec.Struct, frozen=True):
+    method: str
+    path: str
+    name: str
+    summary: str
+    handle: Callable[[Call], Awaitable[Any]]
+    answer: type[wire.Answer]
+    body: type[wire.Request] | None = None
+    query: type[wire.Query] | None = None
+    status: int = 200
+
+
+# What a path parameter must look like; anything else is not found.
+PATH_PARAMETERS: dict[str, Any] = {
+    "message_id": wire.Id,
+    "thread_id": wire.Id,
+    "dead_letter_id": wire.Id,
+    "handle": wire.Handle,
+    "jti": wire.TokenId,
+}
+
+
+async def _post_message(call: Call) -> wire.Posted:
+    return await call.services.messages.post(call.caller, call.body)
+
+
+async def _get_message(call: Call) -> wire.MessageView:
+    return await call.services.messages.get(call.caller, call.path["message_id"])
+
+
+async def _retract(call: Call) -> wire.MessageView:
+    return await call.services.messages.retract(call.caller, call.path["message_id"], call.body)
+
+
+async def _inbox(call: Call) -> wire.Inbox:
+    return await call.services.inboxes.read(call.caller, call.query)
+
+
+async def _ack_inbox(call: Call) -> wire.Acked:
+    return await call.services.inboxes.ack(call.caller, call.body)
+
+
+async def _archive(call: Call) -> wire.Archived:
+    return await call.services.inboxes.archive(call.caller, call.body)
+
+
+async def _create_thread(call: Call) -> wire.ThreadView:
+    return await call.services.threads.create(call.caller, call.body)
+
+
+async def _list_threads(call: Call) -> wire.Threads:
+    return await call.services.threads.list(call.caller, call.query)
+
+
+async def _get_thread(call: Call) -> wire.ThreadView:
+    return await call.services.threads.get(call.caller, call.path["thread_id"])
+
+
+async def _add_members(call: Call) -> wire.ThreadView:
+    return await call.services.threads.add_members(call.caller, call.path["thread_id"], call.body)
+
+
+async def _remove_members(call: Call) -> wire.ThreadView:
+    return await call.services.threads.remove_members(call.caller, call.path["thread_id"], call.body)
+
+
+async def _change_status(call: Call) -> wire.ThreadView:
+    return await call.services.threads.change_status(call.caller, call.path["thread_id"], call.body)
+
+
+async def _read_thread(call: Call) -> wire.ThreadMessages:
+    return await call.services.threads.read(call.caller, call.path["thread_id"], call.query)
+
+
+async def _ack_thread(call: Call) -> wire.ThreadAcked:
+    return await call.services.threads.ack(call.caller, call.path["thread_id"], call.body)
+
+
+async def _summarise(call: Call) -> wire.ThreadSummary:
+    return await call.services.threads.summarise(call.caller, call.path["thread_id"])
+
+
+async def _search(call: Call) -> wire.Found:
+    return await call.services.logs.search(call.caller, call.query)
+
+
+async def _log(call: Call) -> wire.LogPage:
+    return await call.services.logs.page(call.caller, call.query)
+
+
+async def _list_agents(call: Call) -> wire.Agents:
+    return await call.services.principals.list(call.caller)
+
+
+async def _add_agent(call: Call) -> wire.AgentAdded:
+    return await call.services.principals.add(call.caller, call.body)
+
+
+async def _change_agent(call: Call) -> wire.AgentView:
+    return await call.services.principals.change(call.caller, call.path["handle"], call.body)
+
+
+async def _create_token(call: Call) -> wire.TokenCreated:
+    return await call.services.principals.create_token(call.caller, call.body)
+
+
+async def _list_tokens(call: Call) -> wire.TokenList:
+    return await call.services.principals.list_tokens(call.caller, call.query)
+
+
+async def _revoke_token(call: Call) -> wire.TokenView:
+    return await call.services.principals.revoke_token(call.caller, call.path["jti"])
+
+
+async def _add_grant(call: Call) -> wire.GrantView:
+    return await call.services.principals.change_grant(call.caller, call.body, granted=True)
+
+
+async def _remove_grant(call: Call) -> wire.GrantView:
+    return await call.services.principals.change_grant(call.caller, call.body, granted=False)
+
+
+async def _list_grants(call: Call) -> wire.Grants:
+    return await call.services.principals.list_grants(call.caller)
+
+
+async def _add_block(call: Call) -> wire.BlockView:
+    return await call.services.principals.change_block(call.caller, call.body, blocked=True)
+
+
+async def _remove_block(call: Call) -> wire.BlockView:
+    return await call.services.principals.change_block(call.caller, call.body, blocked=False)
+
+
+async def _list_blocks(call: Call) -> wire.Blocks:
+    return await call.services.principals.list_blocks(call.caller)
+
+
+async def _list_refusals(call: Call) -> wire.Refusals:
+    return await call.services.principals.list_refusals(call.caller)
+
+
+async def _list_dead_letters(call: Call) -> wire.DeadLetters:
+    return await call.services.dead_letters.list(call.caller, call.query)
+
+
+async def _redrive(call: Call) -> wire.Posted:
+    return await call.services.dead_letters.redrive(call.caller, call.path["dead_letter_id"])
+
+
+async def _list_workspaces(call: Call) -> wire.Workspaces:
+    return await call.services.operations.workspaces(call.caller)
+
+
+async def _add_workspace(call: Call) -> wire.WorkspaceView:
+    return await call.services.operations.add_workspace(call.caller, call.body)
+
+
+async def _prune(call: Call) -> wire.Pruned:
+    return await call.services.operations.prune(call.caller, call.body)
+
+
+async def _who_am_i(call: Call) -> wire.WhoAmI:
+    return call.services.operations.who_am_i(call.caller)
+
+
+async def _status(call: Call) -> wire.StatusAnswer:
+    return await call.services.operations.status(call.caller)
+
+
+_MESSAGE = "/v1/messages/{message_id}"
+_THREAD = "/v1/threads/{thread_id}"
+
+# fmt: off
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("POST", "/v1/messages", "post_message", "Post a message; with wait_seconds, wait for the first reply",
+              _post_message, wire.Posted, body=wire.PostMessage, status=201),
+    Operation("GET", _MESSAGE, "get_message", "One message, with its receipts for who sent it", _get_message,
+              wire.MessageView),
+    Operation("POST", f"{_MESSAGE}/retract", "retract_message", "Take a message back before anybody has read it",
+              _retract, wire.MessageView, body=wire.RetractMessage),
+    Operation("GET", "/v1/inbox", "read_inbox", "Your mail, most urgent first, within a token budget", _inbox,
+              wire.Inbox, query=wire.InboxQuery),
+    Operation("POST", "/v1/inbox/ack", "ack_messages", "Mark messages as read", _ack_inbox, wire.Acked,
+              body=wire.MessageIds),
+    Operation("POST", "/v1/inbox/archive", "archive_messages", "Put messages away", _archive, wire.Archived,
+              body=wire.MessageIds),
+    Operation("POST", "/v1/threads", "create_thread", "Open a thread", _create_thread, wire.ThreadView,
+              body=wire.CreateThread, status=201),
+    Operation("GET", "/v1/threads", "list_threads", "Threads that you can see, newest first", _list_threads,
+              wire.Threads, query=wire.ThreadsQuery),
+    Operation("GET", _THREAD, "get_thread", "One thread with its members", _get_thread, wire.ThreadView),
+    Operation("POST", f"{_THREAD}/members", "add_members", "Add members to a thread", _add_members, wire.ThreadView,
+              body=wire.ChangeMembers),
+    Operation("DELETE", f"{_THREAD}/members", "remove_members", "Remove members from a thread, or leave it",
+              _remove_members, wire.ThreadView, body=wire.ChangeMembers),
+    Operation("POST", f"{_THREAD}/status", "change_thread_status", "Move a thread to another state", _change_status,
+              wire.ThreadView, body=wire.ChangeStatus),
+    Operation("GET", f"{_THREAD}/messages", "read_thread", "Messages of a thread after a seq, within a token budget",
+              _read_thread, wire.ThreadMessages, query=wire.ReadQuery),
+    Operation("POST", f"{_THREAD}/ack", "ack_thread", "Mark a thread as read up to a seq", _ack_thread,
+              wire.ThreadAcked, body=wire.AckThread),
+    Operation("GET", f"{_THREAD}/summary", "summarise_thread", "Participants, open questions, decisions, counts",
+              _summarise, wire.ThreadSummary),
+    Operation("GET", "/v1/search", "search", "Full-text search in what you can see", _search, wire.Found,
+              query=wire.SearchQuery),
+    Operation("GET", "/v1/log", "read_log", "A page of the log, as far as you may see it", _log, wire.LogPage,
+              query=wire.LogQuery),
+    Operation("GET", "/v1/agents", "list_agents", "Who exists in this workspace", _list_agents, wire.Agents),
+    Operation("POST", "/v1/agents", "add_agent", "Add an agent and print its token once", _add_agent, wire.AgentAdded,
+              body=wire.AddAgent, status=201),
+    Operation("PATCH", "/v1/agents/{handle}", "change_agent", "Change an agent's roles, or retire it", _change_agent,
+              wire.AgentView, body=wire.ChangeAgent),
+    Operation("POST", "/v1/tokens", "create_token", "Issue a token", _create_token, wire.TokenCreated,
+              body=wire.CreateToken, status=201),
+    Operation("GET", "/v1/tokens", "list_tokens", "Tokens that were issued, never their text", _list_tokens,
+              wire.TokenList, query=wire.TokensQuery),
+    Operation("DELETE", "/v1/tokens/{jti}", "revoke_token", "Revoke a token", _revoke_token, wire.TokenView),
+    Operation("POST", "/v1/grants", "add_grant", "Grant a permission", _add_grant, wire.GrantView,
+              body=wire.PutGrant, status=201),
+    Operation("GET", "/v1/grants", "list_grants", "Grants that concern you", _list_grants, wire.Grants),
+    Operation("DELETE", "/v1/grants", "remove_grant", "Take a grant back", _remove_grant, wire.GrantView,
+              body=wire.PutGrant),
+    Operation("POST", "/v1/blocks", "add_block", "Block a principal", _add_block, wire.BlockView, body=wire.PutBlock,
+              status=201),
+    Operation("GET", "/v1/blocks", "list_blocks", "Blocks that you have set", _list_blocks, wire.Blocks),
+    Operation("DELETE", "/v1/blocks", "remove_block", "Lift a block", _remove_block, wire.BlockView,
+              body=wire.PutBlock),
+    Operation("GET", "/v1/refusals", "list_refusals", "What policy refused, per principal, rule and minute",
+              _list_refusals, wire.Refusals),
+    Operation("GET", "/v1/dead-letters", "list_dead_letters", "What could not be brought anywhere",
+              _list_dead_letters, wire.DeadLetters, query=wire.DeadLettersQuery),
+    Operation("POST", "/v1/dead-letters/{dead_letter_id}/redrive", "redrive_dead_letter", "Send a dead letter again",
+              _redrive, wire.Posted, status=201),
+    Operation("GET", "/v1/workspaces", "list_workspaces", "Workspaces that you can see", _list_workspaces,
+              wire.Workspaces),
+    Operation("POST", "/v1/workspaces", "add_workspace", "Add a workspace", _add_workspace, wire.WorkspaceView,
+              body=wire.AddWorkspace, status=201),
+    Operation("POST", "/v1/prune", "prune_log", "Drop old log rows", _prune, wire.Pruned, body=wire.Prune),
+    Operation("GET", "/v1/whoami", "who_am_i", "Whom this server takes you for", _who_am_i, wire.WhoAmI),
+    Operation("GET", "/v1/status", "status", "How the server and your workspace are", _status, wire.StatusAnswer),
+)
+# fmt: on

@@ -1,0 +1,67 @@
+"""Turn the bytes of a request into our types, once, or into an error that says what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from wakeline.errors import InvalidArgument, TooLarge
+
+T = TypeVar("T")
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+
+class ClientGone(Exception):  # noqa: N818 - not an error: nobody is left to answer
+    """The caller hung up before its request was complete."""
+
+
+async def read_body(receive: Receive, limit: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        chunk: bytes = message.get("body", b"")
+        if chunk:
+            size += len(chunk)
+            if size > limit:
+                raise TooLarge("BODY_TOO_LARGE", f"The request is larger than {limit} bytes.", limit=limit)
+            chunks.append(chunk)
+        if not message.get("more_body"):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    try:
+        return decoder.decode(body or b"{}")
+    except msgspec.ValidationError as error:
+        raise InvalidArgument("INVALID_ARGUMENT", f"The request is not as described: {error}.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidArgument("MALFORMED_JSON", f"The request is not valid JSON: {error}.") from error
+
+
+def parse_query(kind: type[T], query_string: bytes) -> T:
+    try:
+        pairs = parse_qsl(
+            query_string.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=False,
+            errors="strict",
+            max_num_fields=50,
+        )
+    except ValueError as error:
+        raise InvalidArgument("INVALID_ARGUMENT", "The query string is not valid.") from error
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise InvalidArgument("INVALID_ARGUMENT", "A query parameter is given twice.", "Give each one once.")
+    try:
+        parsed = msgspec.convert(fields, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument("INVALID_ARGUMENT", f"The query is not as described: {error}.") from error
+    if any("\0" in value for value in fields.values()):
+        raise InvalidArgument("INVALID_ARGUMENT", "A query parameter contains a NUL character.", "Leave it out.")
+    return parsed

@@ -1,0 +1,75 @@
+"""Server-sent events: the log as the caller may see it, live, resumable by position.
+
+Each log row becomes one frame, encoded once and shared by all receivers.  A receiver that does not read is cut off and
+resumes from its last id; nobody else waits for it.  There is no task per idle receiver beyond the one that serves it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from wakeline import wire
+from wakeline.faces.http.answers import Headers, Send, encode
+from wakeline.faces.http.connection import Connection
+from wakeline.service import Caller, Published, Services
+from wakeline.service.events import event_view
+
+KEEP_ALIVE = b": keep-alive\n\n"
+
+
+def frame(view: wire.EventView) -> bytes:
+    return b"id: %s-%d\nevent: %s\ndata: %s\n\n" % (view.epoch.encode(), view.log_id, view.kind.encode(), encode(view))
+
+
+def encoded(published: Published) -> bytes:
+    if published.encoded is None:
+        published.encoded = frame(event_view(published))
+    return published.encoded
+
+
+def _headers(request_id: str, position: str) -> Headers:
+    return [
+        (b"content-type", b"text/event-stream; charset=utf-8"),
+        (b"cache-control", b"no-store"),
+        (b"x-accel-buffering", b"no"),
+        (b"x-request-id", request_id.encode()),
+        (b"wakeline-position", position.encode()),
+    ]
+
+
+async def serve(
+    services: Services, caller: Caller, after: str | None, connection: Connection, send: Send, request_id: str
+) -> None:
+    start = await services.logs.start(caller, after)
+    services.hub.check_room()
+    position = f"{start.epoch}-{start.after}"
+    await send({"type": "http.response.start", "status": 200, "headers": _headers(request_id, position)})
+    hello = b": the position lay in the future; this begins at the end\n\n" if start.clamped else b": connected\n\n"
+    await _write(send, hello)
+    async for rows in services.logs.catch_up(caller, start.after):
+        if connection.closed:
+            return
+        if rows:
+            await _write(send, b"".join(encoded(Published(row, start.epoch)) for row in rows))
+    # No await between the end of catching up and joining: nothing can be missed or doubled.
+    stream = services.hub.join(caller, start.after, connection.abort)
+    connection.on_close = stream.close
+    try:
+        while not stream.closed and not connection.closed:
+            await stream.wait()
+            while stream.queue and not stream.closed:
+                await _write(send, b"".join(_drain(stream.queue)))
+    finally:
+        services.hub.leave(stream)
+    if not connection.closed:
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _drain(queue: deque[Published | None]) -> list[bytes]:
+    frames = [KEEP_ALIVE if item is None else encoded(item) for item in queue]
+    queue.clear()
+    return frames
+
+
+async def _write(send: Send, body: bytes) -> None:
+    await send({"type": "http.response.body", "body": body, "more_body": True})

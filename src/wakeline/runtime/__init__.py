@@ -1,0 +1,1 @@
+"""What makes the parts run together: clock, settings, doorbell, listeners, sweeper, bootstrap."""

@@ -1,0 +1,72 @@
+"""The one key that encrypts what must not lie open in the database: issuer keys and, later, webhook secrets.
+
+It comes from `WAKELINE_KEY` or from the file `key` in the data directory, which the first start makes, readable by its
+owner only.  All nodes of one database share it; a node that cannot decrypt what it finds refuses to start.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cryptography.fernet import Fernet, InvalidToken
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from wakeline.core.queries import IssuerKeys
+from wakeline.core.records import IssuerKey
+from wakeline.core.store import Store
+from wakeline.errors import Unavailable
+
+KEY_FILE = "key"
+SHARED_BITS = 0o077
+
+
+def load_box(data: Path, key: str) -> Fernet:
+    try:
+        return Fernet(key or _key_from_file(data / KEY_FILE))
+    except ValueError as error:
+        raise Unavailable("KEY_MISMATCH", "The key is not one of ours: 32 bytes in URL-safe base 64.") from error
+
+
+def _key_from_file(path: Path) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        if path.stat().st_mode & SHARED_BITS:
+            path.chmod(0o600)
+        return path.read_bytes().strip()
+    key = Fernet.generate_key()
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(key + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return key
+
+
+def make_issuer_key(box: Fernet, kid: str, now: int) -> IssuerKey:
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return IssuerKey(kid, public.decode(), box.encrypt(private).decode(), now)
+
+
+def open_issuer_key(box: Fernet, row: IssuerKey) -> Ed25519PrivateKey:
+    try:
+        private = box.decrypt(row.private_key.encode())
+    except InvalidToken as error:
+        raise Unavailable("KEY_MISMATCH", "This key does not open the secrets in the database.") from error
+    key = serialization.load_pem_private_key(private, password=None)
+    assert isinstance(key, Ed25519PrivateKey)  # noqa: S101 - we made it
+    return key
+
+
+async def public_keys(store: Store) -> dict[str, Ed25519PublicKey]:
+    keys = {}
+    for row in await store.read(IssuerKeys()):
+        key = serialization.load_pem_public_key(row.public_key.encode())
+        assert isinstance(key, Ed25519PublicKey)  # noqa: S101 - we made it
+        keys[row.kid] = key
+    return keys

@@ -1,0 +1,165 @@
+"""Every setting of the server: its default, its limits and its meaning, once.
+
+A value comes from a flag, else from the environment (`WAKELINE_<NAME>`), else from the file (`$WAKELINE_CONFIG`, or
+`config.toml` in the data directory), else from the default here.  Settings are read once, at start, and handed down;
+nothing reads the environment later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+
+import msgspec
+from msgspec import Meta
+
+from wakeline.endpoint import CLIENT_SETTINGS, Sources, invalid
+
+Count = Annotated[int, Meta(ge=1)]
+Amount = Annotated[int, Meta(ge=0)]
+WakePolicy = Literal["silent", "next_turn", "immediate"]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    data: Annotated[Path, Meta(description="The directory that holds everything Wakeline keeps.")]
+    host: Annotated[str, Meta(min_length=1, description="The address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="The port to listen on; 0 picks a free one.")] = 7799
+    database: Annotated[
+        str,
+        Meta(
+            pattern=r"^(postgres(ql)?://.+)?$",
+            description="postgresql://… to share one database between nodes; empty: SQLite in the data directory.",
+        ),
+    ] = ""
+    default_workspace: Annotated[
+        str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$", description="The workspace that the first start makes.")
+    ] = "default"
+    human_handle: Annotated[
+        str, Meta(pattern=r"^@[a-z0-9][a-z0-9._-]{0,62}$", description="The human that the first start makes.")
+    ] = "@human"
+
+    rate_per_second: Annotated[Count, Meta(description="Messages that one sender may post per second.")] = 100
+    rate_burst: Annotated[Count, Meta(description="Messages that one sender may post at once.")] = 1000
+    subject_limit: Annotated[Count, Meta(description="The longest subject, in characters.")] = 200
+    body_limit: Annotated[Count, Meta(description="The largest body, in bytes.")] = 262_144
+    restricted_tags: Annotated[tuple[str, ...], Meta(description="Tags that only coordinators and humans may use.")] = (
+        "system",
+        "override",
+    )
+    direct_messages: Annotated[
+        Literal["open", "granted"],
+        Meta(description="Who may write to whom first: open to all, or only with a CAN_REPLY_TO grant."),
+    ] = "open"
+    direct_wake_policy: Annotated[WakePolicy, Meta(description="When direct messages wake, unless they say.")] = (
+        "immediate"
+    )
+    broadcast_wake_policy: Annotated[
+        WakePolicy, Meta(description="When mail to a role or to everyone wakes, unless it says.")
+    ] = "next_turn"
+
+    token_days: Annotated[Count, Meta(description="How long a new token is valid, in days.")] = 90
+    jwks_url: Annotated[str, Meta(description="Keys of an external token issuer; empty: the local one only.")] = ""
+    jwks_issuer: Annotated[str, Meta(description="What the external issuer calls itself ('iss').")] = ""
+    jwks_audience: Annotated[str, Meta(description="What the external issuer calls us ('aud').")] = ""
+    auto_provision: Annotated[
+        bool, Meta(description="Add agents that the external issuer vouches for when they first call.")
+    ] = False
+    key: Annotated[
+        str, Meta(description="The secret that encrypts stored secrets (environment only); empty: the file 'key'.")
+    ] = ""
+
+    log_retention_days: Annotated[Amount, Meta(description="How long log rows are kept, in days; 0: for ever.")] = 30
+    log_retention_rows: Annotated[Amount, Meta(description="How many log rows are kept; 0: no limit.")] = 0
+    closed_thread_retention_days: Annotated[
+        Amount, Meta(description="How long messages of closed threads are kept, in days; 0: for ever.")
+    ] = 0
+    dead_letters_per_sender: Annotated[Amount, Meta(description="Dead letters kept for one sender.")] = 100
+    dead_letter_bytes: Annotated[Amount, Meta(description="The largest dead letter kept, in bytes.")] = 65_536
+
+    max_streams: Annotated[Count, Meta(description="Event streams open at once.")] = 10_000
+    stream_buffer: Annotated[Count, Meta(description="Frames a slow stream may lag behind before it is cut.")] = 256
+    keepalive_seconds: Annotated[float, Meta(gt=0, description="How often an idle stream shows life, in seconds.")] = 15
+    drain_seconds: Annotated[float, Meta(ge=0, description="How long a stopping server finishes work, in seconds.")] = (
+        10
+    )
+    sweep_seconds: Annotated[float, Meta(gt=0, description="How often expiry and retention run, in seconds.")] = 30
+    metrics_public: Annotated[bool, Meta(description="Show /metrics to all, not only loopback and tokens.")] = False
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="How much the server writes to stderr.")
+    ] = "info"
+
+    def __repr__(self) -> str:
+        """Never the secrets: a repr ends up in logs and in tracebacks."""
+        return f"Settings({', '.join(f'{name}={show(self, name)!r}' for name in NAMES)})"
+
+
+SECRET = "key"  # noqa: S105 - the name of a setting
+NAMES: tuple[str, ...] = Settings.__struct_fields__
+DEFAULTS: dict[str, Any] = {
+    field.name: field.default for field in msgspec.structs.fields(Settings) if field.default is not msgspec.NODEFAULT
+}
+_PASSWORD = re.compile(r"(://[^/@]*:)[^/]*@")
+_KINDS = get_type_hints(Settings, include_extras=True)
+
+
+def load(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Settings, dict[str, str]]:
+    """The settings, and for each name where its value came from."""
+    sources = Sources(flags, environ)
+    _refuse_strangers(sources)
+    values: dict[str, Any] = {"data": Path(sources.data)}
+    origins = dict.fromkeys(NAMES, "default")
+    for name in NAMES:
+        found = sources.find(name)
+        if found is None:
+            continue
+        value, origins[name] = found
+        if name != "data":
+            values[name] = _convert(name, value, origins[name])
+    return Settings(**values), origins
+
+
+def show(settings: Settings, name: str) -> Any:  # noqa: ANN401 - as many types as there are settings
+    """One value as anybody may see it: no key, no password of the database."""
+    value = getattr(settings, name)
+    if name == SECRET:
+        return "***" if value else ""
+    if name == "database":
+        return _PASSWORD.sub(r"\1***@", value)
+    return str(value) if name == "data" else value
+
+
+def describe(name: str) -> str:
+    """The meaning of one setting."""
+    for note in reversed(_KINDS[name].__metadata__):
+        if isinstance(note, Meta) and note.description:
+            return note.description
+    raise LookupError(name)
+
+
+def _convert(name: str, value: object, source: str) -> object:
+    is_text = isinstance(value, str) and not source.startswith("file")  # a file has types of its own
+    if is_text and name == "restricted_tags":
+        value = [tag.strip() for tag in str(value).split(",") if tag.strip()]
+    try:
+        return msgspec.convert(value, _KINDS[name], strict=not is_text)
+    except msgspec.ValidationError as error:
+        raise invalid(name, source, f"{str(error)[:1].lower()}{str(error)[1:]}") from None
+
+
+def _refuse_strangers(sources: Sources) -> None:
+    place = f"file {sources.path}"
+    if SECRET in sources.file or "token" in sources.file:
+        name = SECRET if SECRET in sources.file else "token"
+        raise invalid(name, place, f"secrets are not read from here; use WAKELINE_{name.upper()}")
+    for name in sources.file:
+        if name not in NAMES and name not in CLIENT_SETTINGS:
+            raise invalid(name, place, f"there is no such setting{_nearest(name)}")
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches  # noqa: PLC0415 - only a refusal pays for it
+
+    close = get_close_matches(name, [*NAMES, *CLIENT_SETTINGS], n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""

@@ -1,0 +1,96 @@
+"""Stage 6, sweep: expiry, retention, search indexing, keep-alives.  Everything here is safe to run again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+
+from wakeline.core.instant import plus
+from wakeline.core.queries import AllWorkspaces
+from wakeline.core.store import Store
+from wakeline.errors import Unavailable
+from wakeline.service import Hub
+
+_log = logging.getLogger(__name__)
+
+DAY = timedelta(days=1)
+PRUNE_EVERY = timedelta(hours=1)
+REFUSALS_KEPT = 90 * DAY
+INDEX_EVERY = 1.0
+INDEX_LAG = 50_000
+
+
+class Retention:
+    def __init__(self, store: Store, *, log_days: int, log_rows: int, closed_thread_days: int) -> None:
+        self._store = store
+        self._log_days = log_days
+        self._log_rows = log_rows
+        self._closed_thread_days = closed_thread_days
+
+    async def apply(self, workspace_id: int) -> tuple[int, int]:
+        """What the settings ask for; answers how many log rows and messages went."""
+        now = await self._store.now()
+        before = plus(now, -self._log_days * DAY) if self._log_days else None
+        rows = await self._store.prune(workspace_id, before=before, keep=self._log_rows or None)
+        messages = 0
+        if self._closed_thread_days:
+            closed_before = plus(now, -self._closed_thread_days * DAY)
+            messages = await self._store.forget_closed(workspace_id, closed_before=closed_before)
+        return rows, messages
+
+    async def apply_everywhere(self) -> None:
+        for workspace in await self._store.read(AllWorkspaces()):
+            await self.apply(workspace.workspace_id)
+        await self._store.forget_old_refusals(plus(await self._store.now(), -REFUSALS_KEPT))
+
+
+async def sweep(store: Store, retention: Retention, every_seconds: float, clock: Callable[[], int]) -> None:
+    """Expire now and then, prune every hour.  A store that is away is tried again at the next round."""
+    pruned_at = 0
+    while True:
+        try:
+            await store.lapse_expired()
+            if clock() >= plus(pruned_at, PRUNE_EVERY):
+                await retention.apply_everywhere()
+                pruned_at = clock()
+        except Unavailable as error:
+            _log.warning("sweep postponed: %s", error.message)
+        await asyncio.sleep(every_seconds)
+
+
+class Indexer:
+    """Follows the log into the search index when posting pauses, or when it has fallen far behind.
+
+    A search follows the log by itself first, so waiting costs no result: it only keeps indexing out of the way.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._rings = 0
+        store.on_commit(self._ring)
+
+    def _ring(self, _workspace_id: int) -> None:
+        self._rings += 1
+
+    async def run(self) -> None:
+        indexed = -1
+        seen = -1
+        while True:
+            await asyncio.sleep(INDEX_EVERY)
+            quiet = self._rings == seen
+            seen = self._rings
+            if seen == indexed or not (quiet or seen - indexed > INDEX_LAG):
+                continue
+            try:
+                await self._store.index()
+                indexed = seen
+            except Unavailable as error:
+                _log.warning("indexing postponed: %s", error.message)
+
+
+async def keep_alive(hub: Hub, every_seconds: float, clock: Callable[[], int]) -> None:
+    while True:
+        await asyncio.sleep(every_seconds)
+        hub.keep_alive(clock())

@@ -1,0 +1,31 @@
+"""The one door of all faces: a module per noun, put together here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wakeline.core.principal import Caller
+from wakeline.service.dead_letters import DeadLetters
+from wakeline.service.hub import Hub, Published, Stream
+from wakeline.service.identity import Identity
+from wakeline.service.inbox import Inboxes
+from wakeline.service.log import Logs
+from wakeline.service.messages import Messages
+from wakeline.service.operations import Operations
+from wakeline.service.principals import Principals
+from wakeline.service.threads import Threads
+
+__all__ = ["Caller", "Hub", "Identity", "Published", "Services", "Stream"]
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    identity: Identity
+    messages: Messages
+    inboxes: Inboxes
+    threads: Threads
+    principals: Principals
+    logs: Logs
+    dead_letters: DeadLetters
+    operations: Operations
+    hub: Hub

@@ -1,0 +1,48 @@
+"""What every service needs: the store, the rules, and where ids come from.  Made once, by bootstrap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from msgspec import UNSET, UnsetType
+
+from wakeline.core.guardrail import Guardrails
+from wakeline.core.principal import Caller
+from wakeline.core.store import Store
+from wakeline.errors import Forbidden
+from wakeline.wire import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    store: Store
+    rails: Guardrails
+    new_id: Callable[[], str]
+
+
+def check_claims(caller: Caller, request: Request) -> None:
+    """A payload may repeat what the token says; it may not say anything else."""
+    _same("agent_id", request.agent_id, caller.handle)
+    if not isinstance(request.workspace_id, UnsetType) and request.workspace_id != caller.workspace:
+        raise Forbidden(
+            "WORKSPACE_MISMATCH",
+            f"This token belongs to the workspace {caller.workspace}.",
+            rule="workspace",
+            workspace=caller.workspace,
+        )
+
+
+def check_sender(caller: Caller, sender: str | UnsetType, from_: str | UnsetType, session_id: str | UnsetType) -> None:
+    _same("sender", sender, caller.handle)
+    _same("from", from_, caller.handle)
+    if caller.session_id is not None or session_id is not UNSET:
+        _same("session_id", session_id, caller.session_id)
+
+
+def _same(field: str, said: str | UnsetType, known: str | None) -> None:
+    if isinstance(said, UnsetType) or said == known:
+        return
+    raise Forbidden(
+        "CLAIM_MISMATCH", f"'{field}' contradicts the credentials of this call.", rule="claims", field=field
+    )

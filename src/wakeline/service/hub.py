@@ -1,0 +1,229 @@
+"""The node's one reader of the log: it follows every workspace and hands each row to the streams that may see it.
+
+A doorbell only says "look"; what is there is read from the store, in order, so a lost or doubled ring changes nothing.
+A stream joins at the hub's position in one step, without an await in between, so it neither misses nor repeats a row.
+Each stream has a bounded queue: one that does not keep up is closed and resumes from its last position, and nobody else
+waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from wakeline.core.log import PRINCIPAL_STREAM, THREAD_STREAM, LogEntry, Workspace
+from wakeline.core.principal import Caller
+from wakeline.core.queries import AllWorkspaces, ControlAfter, Entry, LogAfter, LogMembers, WorkspaceById
+from wakeline.core.store import Store
+from wakeline.errors import RateLimited
+
+PAGE = 100
+CONTROL = frozenset({"token.revoked", "agent.changed"})
+
+
+class Published:
+    """One log row on its way to many streams.  `encoded` is filled by the first face that needs it."""
+
+    __slots__ = ("encoded", "entry", "epoch")
+
+    def __init__(self, entry: Entry, epoch: str) -> None:
+        self.entry = entry
+        self.epoch = epoch
+        self.encoded: bytes | None = None
+
+
+class Stream:
+    """One listener's bounded queue."""
+
+    __slots__ = ("_after", "_limit", "_ready", "caller", "closed", "on_overflow", "queue")
+
+    def __init__(self, caller: Caller, after: int, limit: int, on_overflow: Callable[[], None]) -> None:
+        self.caller = caller
+        self._after = after  # the listener has this row already, even if the hub has yet to come to it
+        self.queue: deque[Published | None] = deque()  # None: a keep-alive
+        self.closed = False
+        self.on_overflow = on_overflow
+        self._limit = limit
+        self._ready = asyncio.Event()
+
+    def offer(self, item: Published | None) -> None:
+        if self.closed or (item is not None and item.entry.log.log_id <= self._after):
+            return
+        if len(self.queue) >= self._limit:
+            if item is not None:
+                self.close()
+                self.on_overflow()
+            return
+        self.queue.append(item)
+        self._ready.set()
+
+    def close(self) -> None:
+        self.closed = True
+        self._ready.set()
+
+    async def wait(self) -> None:
+        """Until there is something in the queue or the stream was closed."""
+        await self._ready.wait()
+        self._ready.clear()
+
+
+class _Place:
+    """One workspace as this node follows it."""
+
+    __slots__ = ("by_handle", "epoch", "everything", "tail")
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.epoch = workspace.epoch
+        self.tail = workspace.last_log_id
+        self.everything: set[Stream] = set()
+        self.by_handle: dict[str, set[Stream]] = {}
+
+
+class Hub:
+    def __init__(self, store: Store, *, max_streams: int = 10_000, buffer: int = 256) -> None:
+        self._store = store
+        self._max_streams = max_streams
+        self._buffer = buffer
+        self._places: dict[int, _Place] = {}
+        self._pending: set[int] = set()
+        self._ring = asyncio.Event()
+        self._waiters: dict[str, set[asyncio.Event]] = {}
+        self._control: list[Callable[[LogEntry], None]] = []
+        self.streams: set[Stream] = set()
+        store.on_commit(self.look)
+
+    def look(self, workspace_id: int) -> None:
+        self._pending.add(workspace_id)
+        self._ring.set()
+
+    def on_control(self, hear: Callable[[LogEntry], None]) -> None:
+        """Hear of rows that change who may do what, wherever they were written."""
+        self._control.append(hear)
+
+    # -- following ----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        for workspace in await self._store.read(AllWorkspaces()):
+            self._places.setdefault(workspace.workspace_id, _Place(workspace))
+
+    async def run(self) -> None:
+        while True:
+            await self._ring.wait()
+            # Cleared before reading: what arrives meanwhile rings again.
+            self._ring.clear()
+            pending, self._pending = self._pending, set()
+            if 0 in pending or not pending <= self._places.keys():
+                await self.start()
+                pending |= self._places.keys()
+            for workspace_id in pending - {0}:
+                await self._follow(workspace_id)
+
+    async def _follow(self, workspace_id: int) -> None:
+        place = self._places[workspace_id]
+        while True:
+            if self._is_heard(place):
+                page = await self._store.read(LogAfter(workspace_id, place.tail, PAGE))
+                if not page:
+                    return
+                await self._publish(workspace_id, place, page)
+            else:
+                [workspace] = await self._store.read(WorkspaceById(workspace_id))
+                rows = await self._store.read(ControlAfter(workspace_id, place.tail, workspace.last_log_id, PAGE))
+                self._tell_control(rows)
+                if len(rows) < PAGE:
+                    # A stream may have joined while we read: it joined at the old tail, so its rows must be read.
+                    if not self._is_heard(place):
+                        place.tail = max(place.tail, workspace.last_log_id)
+                        return
+                else:
+                    place.tail = rows[-1].log_id
+
+    def _is_heard(self, place: _Place) -> bool:
+        return bool(place.everything or place.by_handle or self._waiters)
+
+    async def _publish(self, workspace_id: int, place: _Place, page: list[Entry]) -> None:
+        last = page[-1].log.log_id
+        audience: dict[int, list[str]] = {}
+        for log_id, handle in await self._store.read(LogMembers(workspace_id, place.tail, last)):
+            audience.setdefault(log_id, []).append(handle)
+        for entry in page:
+            published = Published(entry, place.epoch)
+            for stream in self._receivers(place, entry.log, audience.get(entry.log.log_id, ())):
+                stream.offer(published)
+            replied = entry.message.in_reply_to if entry.message is not None else None
+            for waiter in self._waiters.get(replied, ()) if replied is not None else ():
+                waiter.set()
+        place.tail = last
+        self._tell_control([entry.log for entry in page if entry.log.kind in CONTROL])
+
+    def _receivers(self, place: _Place, row: LogEntry, members: Iterable[str]) -> Iterable[Stream]:
+        yield from place.everything
+        if row.stream.startswith(THREAD_STREAM):
+            for handle in members:
+                yield from place.by_handle.get(handle, ())
+        elif row.stream.startswith(PRINCIPAL_STREAM):
+            yield from place.by_handle.get(row.stream.removeprefix(PRINCIPAL_STREAM), ())
+        else:
+            for streams in place.by_handle.values():
+                yield from streams
+
+    def _tell_control(self, rows: Iterable[LogEntry]) -> None:
+        for row in rows:
+            for hear in self._control:
+                hear(row)
+
+    # -- listening ----------------------------------------------------------------------------------------------------
+
+    def tail(self, workspace_id: int) -> int:
+        return self._places[workspace_id].tail
+
+    def check_room(self) -> None:
+        if len(self.streams) >= self._max_streams:
+            raise RateLimited("TOO_MANY_STREAMS", f"This server serves at most {self._max_streams} streams.")
+
+    def join(self, caller: Caller, after: int, on_overflow: Callable[[], None]) -> Stream:
+        """A stream of every row after `after` and after `tail`.  Read `tail` and join without an await in between."""
+        stream = Stream(caller, after, self._buffer, on_overflow)
+        place = self._places[caller.workspace_id]
+        if caller.reads_everything:
+            place.everything.add(stream)
+        else:
+            place.by_handle.setdefault(caller.handle, set()).add(stream)
+        self.streams.add(stream)
+        return stream
+
+    def leave(self, stream: Stream) -> None:
+        place = self._places[stream.caller.workspace_id]
+        self.streams.discard(stream)
+        place.everything.discard(stream)
+        mine = place.by_handle.get(stream.caller.handle)
+        if mine is not None:
+            mine.discard(stream)
+            if not mine:
+                del place.by_handle[stream.caller.handle]
+
+    def keep_alive(self, now: int) -> None:
+        """Touch every stream, and close those whose token has run out."""
+        for stream in list(self.streams):
+            expires_at = stream.caller.expires_at
+            if expires_at is not None and expires_at <= now:
+                stream.close()
+            else:
+                stream.offer(None)
+
+    def close_streams(self, matches: Callable[[Caller], bool]) -> None:
+        for stream in list(self.streams):
+            if matches(stream.caller):
+                stream.close()
+
+    def expect_reply(self, message_id: str) -> asyncio.Event:
+        waiter = asyncio.Event()
+        self._waiters.setdefault(message_id, set()).add(waiter)
+        return waiter
+
+    def stop_expecting(self, message_id: str, waiter: asyncio.Event) -> None:
+        waiters = self._waiters.get(message_id, set())
+        waiters.discard(waiter)
+        if not waiters:
+            self._waiters.pop(message_id, None)

@@ -1,0 +1,98 @@
+"""The inbox: a principal's mail, within a budget, and what the principal did with it."""
+
+from __future__ import annotations
+
+import re
+
+from wakeline import wire
+from wakeline.core import budget, policy
+from wakeline.core.log import Position
+from wakeline.core.message import Box
+from wakeline.core.principal import Caller
+from wakeline.core.queries import Delivered, GrantList, InboxPage, UnreadCount, WorkspaceById
+from wakeline.errors import Forbidden, InvalidArgument
+from wakeline.flow.ack import AckMessages, ArchiveMessages
+from wakeline.service import views
+from wakeline.service.context import Context, check_claims
+from wakeline.service.messages import mark_seen
+
+_BOXES = {
+    "unread": (Box.UNREAD, Box.UNREAD),
+    "archived": (Box.ARCHIVED, Box.ARCHIVED),
+    "all": (Box.UNREAD, Box.LAPSED),
+}
+_cursor = re.compile(r"([0-3])\.([0-2])\.([0-9]{1,18})")
+
+
+class Inboxes:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def read(self, caller: Caller, query: wire.InboxQuery) -> wire.Inbox:
+        store = self._context.store
+        owner = query.of or caller.handle
+        if owner != caller.handle:
+            await self._require_grant(caller, owner)
+        now = await store.now()
+        first, last = _BOXES[query.state]
+        page, unread, workspace = await store.read_together(
+            InboxPage(caller.workspace_id, owner, now, int(first), int(last), *_after(query.after), query.limit + 1),
+            UnreadCount(caller.workspace_id, owner, now),
+            WorkspaceById(caller.workspace_id),
+        )
+        shown = [views.message(one.message, one.receipt, now) for one in page[: query.limit]]
+        kept = budget.fit(shown, query.max_tokens)
+        if owner == caller.handle:  # looking into another's inbox leaves no trace there
+            await mark_seen(self._context, caller, page[: len(kept)])
+        has_more = len(kept) < len(page)
+        return wire.Inbox(
+            messages=kept,
+            unread=unread[0],
+            has_more=has_more,
+            next=_next(page[len(kept) - 1]) if has_more else None,
+            position=str(Position(workspace[0].epoch, workspace[0].last_log_id)),
+        )
+
+    async def _require_grant(self, caller: Caller, owner: str) -> None:
+        if caller.is_human:
+            return
+        grants = await self._context.store.read(GrantList(caller.workspace_id, caller.handle))
+        if not any(
+            (row.scope, row.grantee, row.owner) == (policy.CAN_READ_INBOX_OF, caller.handle, owner) for row in grants
+        ):
+            raise Forbidden(
+                "GRANT_MISSING",
+                f"{caller.handle} may not read the inbox of {owner}.",
+                f"{owner} or the human can grant it: 'wakeline grant add CAN_READ_INBOX_OF {caller.handle} {owner}'.",
+                rule=policy.CAN_READ_INBOX_OF,
+            )
+
+    async def unread(self, caller: Caller) -> int:
+        store = self._context.store
+        [count] = await store.read(UnreadCount(caller.workspace_id, caller.handle, await store.now()))
+        return count
+
+    async def ack(self, caller: Caller, request: wire.MessageIds) -> wire.Acked:
+        check_claims(caller, request)
+        acked = await self._context.store.submit(AckMessages(caller, tuple(request.message_ids)))
+        return wire.Acked(acked=acked, unread=await self.unread(caller))
+
+    async def archive(self, caller: Caller, request: wire.MessageIds) -> wire.Archived:
+        check_claims(caller, request)
+        archived = await self._context.store.submit(ArchiveMessages(caller, tuple(request.message_ids)))
+        return wire.Archived(archived=archived, unread=await self.unread(caller))
+
+
+def _after(cursor: str | None) -> tuple[int, int, int]:
+    if cursor is None:
+        return -1, 0, 0
+    match = _cursor.fullmatch(cursor)
+    if match is None:
+        raise InvalidArgument("INVALID_ARGUMENT", "'after' is not a page of this inbox.", "Send back 'next' unchanged.")
+    return int(match[1]), int(match[2]), int(match[3])
+
+
+def _next(last: Delivered) -> str:
+    receipt = last.receipt
+    assert receipt is not None  # noqa: S101 - an inbox page is read from receipts
+    return f"{receipt.box}.{receipt.rank}.{receipt.log_id}"

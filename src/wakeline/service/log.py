@@ -1,0 +1,122 @@
+"""The log as callers may see it: pages, live streams, search."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from wakeline import wire
+from wakeline.core.log import Position, parse_position
+from wakeline.core.principal import Caller
+from wakeline.core.queries import Entry, LogAfter, LogVisible, UnreadCount, WorkspaceById
+from wakeline.core.store import Search
+from wakeline.errors import Gone, InvalidArgument
+from wakeline.service import views
+from wakeline.service.context import Context
+from wakeline.service.hub import Hub
+
+PAGE = 100
+MAX_PHRASES = 16
+_phrase = re.compile(r'"([^"]*)"|(\S+)')
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Where a stream begins, checked.  `clamped`: the position lay in the future."""
+
+    epoch: str
+    after: int
+    clamped: bool = False
+
+
+class Logs:
+    def __init__(self, context: Context, hub: Hub) -> None:
+        self._context = context
+        self._hub = hub
+
+    async def start(self, caller: Caller, text: str | None) -> Start:
+        """Check a position: malformed is refused, too old or of another epoch is gone, future is clamped."""
+        position = None if text is None else parse_position(text)
+        [workspace] = await self._context.store.read(WorkspaceById(caller.workspace_id))
+        if position is None:
+            return Start(workspace.epoch, workspace.last_log_id)
+        kept = workspace.first_log_id - 1
+        if position.epoch is None:
+            return Start(workspace.epoch, kept)
+        tip = Position(workspace.epoch, workspace.last_log_id)
+        if position.epoch != workspace.epoch:
+            raise Gone(
+                "EPOCH_CHANGED",
+                f"The position {position} belongs to another history.",
+                **await self._state(caller, tip),
+            )
+        if position.log_id < kept:
+            raise Gone("POSITION_EXPIRED", f"The log is kept from {kept + 1} on.", **await self._state(caller, tip))
+        if position.log_id > workspace.last_log_id:
+            return Start(workspace.epoch, workspace.last_log_id, clamped=True)
+        return Start(workspace.epoch, position.log_id)
+
+    async def _state(self, caller: Caller, tip: Position) -> dict[str, Any]:
+        store = self._context.store
+        [unread] = await store.read(UnreadCount(caller.workspace_id, caller.handle, await store.now()))
+        return {"unread": unread, "position": str(tip)}
+
+    async def page(self, caller: Caller, query: wire.LogQuery) -> wire.LogPage:
+        start = await self.start(caller, query.after)
+        store = self._context.store
+        [workspace] = await store.read(WorkspaceById(caller.workspace_id))
+        rows, reached = await self._visible(caller, start.after, workspace.last_log_id, query.limit)
+        now = await store.now()
+        return wire.LogPage(
+            events=[views.event(row, start.epoch, now) for row in rows],
+            position=str(Position(start.epoch, reached)),
+            has_more=reached < workspace.last_log_id,
+        )
+
+    async def _visible(self, caller: Caller, after: int, until: int, limit: int) -> tuple[list[Entry], int]:
+        """One page, and the position up to which nothing more is visible."""
+        store = self._context.store
+        if caller.reads_everything:
+            rows = [
+                row for row in await store.read(LogAfter(caller.workspace_id, after, limit)) if row.log.log_id <= until
+            ]
+        else:
+            rows = await store.read(LogVisible(caller.workspace_id, after, until, caller.handle, limit))
+        return rows, (rows[-1].log.log_id if len(rows) == limit else until)
+
+    async def catch_up(self, caller: Caller, after: int) -> AsyncIterator[list[Entry]]:
+        """Pages from `after` to where the hub is.  When it ends, `hub.join` must follow without an await."""
+        while after < (until := self._hub.tail(caller.workspace_id)):
+            rows, after = await self._visible(caller, after, until, PAGE)
+            yield rows
+
+    async def search(self, caller: Caller, query: wire.SearchQuery) -> wire.Found:
+        store = self._context.store
+        [workspace] = await store.read(WorkspaceById(caller.workspace_id))
+        found = await store.search(
+            Search(
+                workspace_id=caller.workspace_id,
+                phrases=parse_phrases(query.q),
+                reader=caller.handle,
+                everything=caller.reads_everything,
+                thread_id=query.thread_id,
+                sender=query.sender,
+                limit=query.limit,
+            )
+        )
+        now = await store.now()
+        return wire.Found(messages=[views.message(row, None, now) for row in found], indexed_to=workspace.last_log_id)
+
+
+def parse_phrases(text: str) -> tuple[str, ...]:
+    """Words that must all occur; "words in quotes" must occur together."""
+    phrases = tuple(
+        phrase for match in _phrase.finditer(text) if any(map(str.isalnum, phrase := match[1] or match[2] or ""))
+    )
+    if not phrases or "\0" in text:
+        raise InvalidArgument(
+            "INVALID_ARGUMENT", "There is no word to search for.", "Give at least one letter or digit."
+        )
+    return phrases[:MAX_PHRASES]

@@ -1,0 +1,193 @@
+"""Messages: post, ask, look at one, take one back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from wakeline import wire
+from wakeline.core import guardrail
+from wakeline.core.instant import from_datetime, to_datetime
+from wakeline.core.message import SCHEMA_VERSION, Message, MessageKind, parse_audience
+from wakeline.core.principal import Caller
+from wakeline.core.queries import Delivered, FirstReply, MessageFor, ReceiptsOf, ThreadFor
+from wakeline.core.records import DeadLetter
+from wakeline.errors import Forbidden, InvalidArgument, NotFound, Unavailable, WakelineError
+from wakeline.flow.ack import MarkSeen
+from wakeline.flow.bury import Bury
+from wakeline.flow.once import payload_hash
+from wakeline.flow.post import Accepted, Post, is_undeliverable
+from wakeline.flow.retract import Retract
+from wakeline.service import views
+from wakeline.service.context import Context, check_claims, check_sender
+from wakeline.service.hub import Hub
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Messages:
+    def __init__(self, context: Context, hub: Hub) -> None:
+        self._context = context
+        self._hub = hub
+
+    async def post(self, caller: Caller, request: wire.PostMessage) -> wire.Posted:
+        accepted = await self.accept(caller, request)
+        if request.wait_seconds <= 0:
+            return _posted(accepted)
+        reply = await self._wait_for_reply(caller, accepted.message_id, request.wait_seconds)
+        return _posted(accepted, reply)
+
+    async def accept(self, caller: Caller, request: wire.PostMessage) -> Accepted:
+        check_claims(caller, request)
+        check_sender(caller, request.sender, request.from_, request.session_id)
+        command = self._command(caller, request)
+        try:
+            return await self._context.store.submit(command)
+        except WakelineError as refusal:
+            if is_undeliverable(refusal):
+                await self._bury(caller, request, refusal)
+            raise
+
+    def _command(self, caller: Caller, request: wire.PostMessage) -> Post:
+        rails = self._context.rails
+        _check_text(request)
+        guardrail.check_size(request.subject, request.body, rails)
+        if MessageKind(request.kind) is MessageKind.SYSTEM and not caller.is_human:
+            raise Forbidden("ROLE_FORBIDDEN", "Only the system writes entries of kind 'system'.", rule="kind")
+        to = [] if isinstance(request.to, UnsetType) else [request.to] if isinstance(request.to, str) else request.to
+        message = Message(
+            message_id=self._context.new_id(),
+            workspace_id=caller.workspace_id,
+            thread_id="",
+            seq=0,
+            log_id=0,
+            sender=caller.handle,
+            session_id=caller.session_id,
+            kind=request.kind,
+            subject=request.subject,
+            body=request.body,
+            recipients="[]",
+            priority=request.priority,
+            wake_policy="",
+            tags="[]" if not request.tags else _encode(request.tags).decode(),
+            in_reply_to=request.in_reply_to,
+            idempotency_key=request.idempotency_key,
+            expires_at=_instant(request),
+            supersedes=request.supersedes,
+            metadata=None if request.metadata is None else _encode(request.metadata).decode(),
+            schema_version=SCHEMA_VERSION,
+            created_at=0,
+        )
+        return Post(
+            caller=caller,
+            message=message,
+            audience=parse_audience(to, caller.handle) if not isinstance(request.to, UnsetType) else None,
+            thread_id=None if isinstance(request.thread_id, UnsetType) else request.thread_id,
+            wake_policy=request.wake_policy,
+            tags=request.tags,
+            digest=_digest(request) if request.idempotency_key is not None else "",
+            rails=rails,
+        )
+
+    async def _bury(self, caller: Caller, request: wire.PostMessage, refusal: WakelineError) -> None:
+        rails = self._context.rails
+        payload = _encode(request).decode()
+        if len(payload.encode()) > rails.dead_letter_bytes:
+            return
+        letter = DeadLetter(
+            self._context.new_id(), caller.workspace_id, caller.handle, refusal.code, refusal.message, payload, 0
+        )
+        await self._context.store.submit(Bury(caller, letter))
+        await self._context.store.trim_dead_letters(caller.workspace_id, caller.handle, rails.dead_letters_per_sender)
+        refusal.details["dead_letter_id"] = letter.dead_letter_id
+
+    async def _wait_for_reply(self, caller: Caller, message_id: str, seconds: float) -> wire.MessageView | None:
+        """The first visible answer.  The ring only says "look": the query decides, before and after every wait."""
+        waiter = self._hub.expect_reply(message_id)
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    reply = await self._first_reply(caller, message_id)
+                    if reply is not None:
+                        return reply
+                    await waiter.wait()
+                    waiter.clear()
+        except TimeoutError:
+            return await self._first_reply(caller, message_id)
+        finally:
+            self._hub.stop_expecting(message_id, waiter)
+
+    async def _first_reply(self, caller: Caller, message_id: str) -> wire.MessageView | None:
+        store = self._context.store
+        found = await store.read(FirstReply(caller.workspace_id, message_id, caller.handle))
+        if not found:
+            return None
+        await mark_seen(self._context, caller, found)
+        return views.message(found[0].message, found[0].receipt, await store.now())
+
+    async def get(self, caller: Caller, message_id: str) -> wire.MessageView:
+        store = self._context.store
+        found = await store.read(MessageFor(caller.workspace_id, message_id, caller.handle))
+        row = found[0].message if found else None
+        seen = await store.read(ThreadFor(caller.workspace_id, row.thread_id, caller.handle)) if row else []
+        if row is None or not (caller.reads_everything or (seen and seen[0].is_member)):
+            raise NotFound("MESSAGE_NOT_FOUND", f"There is no message {message_id} that {caller.handle} can see.")
+        view = views.message(row, found[0].receipt, await store.now())
+        await mark_seen(self._context, caller, found)
+        if not (caller.reads_everything or caller.handle == row.sender):
+            return view
+        receipts = await store.read(ReceiptsOf(row.thread_id, row.seq))
+        return msgspec.structs.replace(view, receipts=[views.receipt(one) for one in receipts])
+
+    async def retract(self, caller: Caller, message_id: str, request: wire.RetractMessage) -> wire.MessageView:
+        check_claims(caller, request)
+        await self._context.store.submit(Retract(caller, message_id, request.reason))
+        return await self.get(caller, message_id)
+
+
+async def mark_seen(context: Context, caller: Caller, shown: list[Delivered]) -> None:
+    """Seen is automatic.  A store that cannot write now does not keep anybody from reading."""
+    fresh = tuple(one.message.message_id for one in shown if one.receipt is not None and one.receipt.seen_at is None)
+    if not fresh:
+        return
+    try:
+        await context.store.submit(MarkSeen(caller, fresh))
+    except Unavailable:
+        return
+
+
+def _posted(accepted: Accepted, reply: wire.MessageView | UnsetType | None = UNSET) -> wire.Posted:
+    return wire.Posted(
+        message_id=accepted.message_id,
+        thread_id=accepted.thread_id,
+        seq=accepted.seq,
+        log_id=accepted.log_id,
+        created_at=to_datetime(accepted.created_at),
+        epoch=accepted.epoch,
+        reply=reply,
+    )
+
+
+def _digest(request: wire.PostMessage) -> str:
+    """What makes two payloads the same: all that is stored, and not how long the caller waits."""
+    return payload_hash(msgspec.structs.replace(request, wait_seconds=0, idempotency_key=None))
+
+
+def _instant(request: wire.PostMessage) -> int | None:
+    if request.expires_at is None:
+        return None
+    if request.expires_at.tzinfo is None:
+        raise InvalidArgument("INVALID_ARGUMENT", "'expires_at' has no time zone.", "Write it as 2026-01-31T12:00:00Z.")
+    return from_datetime(request.expires_at)
+
+
+def _check_text(request: wire.PostMessage) -> None:
+    guardrail.check_text("body", request.body)
+    guardrail.check_text("subject", request.subject or "")
+    guardrail.check_text("idempotency_key", request.idempotency_key or "")
+    for tag in request.tags:
+        guardrail.check_text("tags", tag)
+    if request.metadata is not None and "\\u0000" in _encode(request.metadata).decode():
+        guardrail.check_text("metadata", "\0")
