@@ -32,6 +32,7 @@ class WakelineError(Exception):
         self.message = message
         self.hint = CATALOGUE[code] if hint is None else hint
         self.details = details
+        self.audited = False  # set by who has counted this refusal, so that nobody counts it twice
 
 
 class InvalidArgument(WakelineError):

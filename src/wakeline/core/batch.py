@@ -37,4 +37,5 @@ def decide_all(commands: Sequence[Command[Any]], picture: Picture) -> list[Any]:
 def _audit(command: Command[Any], refusal: WakelineError, picture: Picture) -> None:
     caller = getattr(command, "caller", None)
     if isinstance(caller, Caller) and isinstance(refusal, Forbidden | RateLimited):
+        refusal.audited = True
         picture.count_refusal(caller.handle, str(refusal.details.get("rule", refusal.code)), refusal.message)

@@ -27,6 +27,7 @@ from wakeline.runtime.jwks import Jwks
 from wakeline.runtime.settings import Settings
 from wakeline.runtime.sweeper import Indexer, Retention, keep_alive, sweep
 from wakeline.service import Services
+from wakeline.service.audit import Audit
 from wakeline.service.context import Context
 from wakeline.service.dead_letters import DeadLetters
 from wakeline.service.hub import Hub
@@ -125,6 +126,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
             human=settings.human_handle,
             retention=retention.apply,
         ),
+        audit=Audit(context),
         hub=hub,
     )
     return Parts(store, services, hub, retention)

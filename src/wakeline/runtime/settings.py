@@ -120,7 +120,7 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Settings
     return Settings(**values), origins
 
 
-def show(settings: Settings, name: str) -> Any:  # noqa: ANN401 - as many types as there are settings
+def show(settings: Settings, name: str) -> Any:
     """One value as anybody may see it: no key, no password of the database."""
     value = getattr(settings, name)
     if name == SECRET:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wakeline.core.principal import Caller
+from wakeline.service.audit import Audit
 from wakeline.service.dead_letters import DeadLetters
 from wakeline.service.hub import Hub, Published, Stream
 from wakeline.service.identity import Identity
@@ -28,4 +29,5 @@ class Services:
     logs: Logs
     dead_letters: DeadLetters
     operations: Operations
+    audit: Audit
     hub: Hub

@@ -121,7 +121,11 @@ class Application:
             None if operation.query is None else parse_query(operation.query, scope["query_string"]),
             None if route.decoder is None else decode(route.decoder, await read_body(receive, self._request_limit)),
         )
-        answer = await operation.handle(call)
+        try:
+            answer = await operation.handle(call)
+        except WakelineError as error:
+            await self._services.audit.refused(caller, error)
+            raise
         await send_bytes(send, operation.status, encode(answer), json_headers(request_id))
         return operation.name, operation.status
 

@@ -26,18 +26,17 @@ import apsw
 import msgspec
 
 from wakeline.core.batch import decide_all, needs_of
-from wakeline.core.picture import Changes, Facts, Picture
+from wakeline.core.picture import Changes, Picture
 from wakeline.core.store import Command
 from wakeline.errors import Internal, Unavailable, WakelineError
 from wakeline.store import statements
 from wakeline.store.sqlite.connection import transaction, translate
+from wakeline.store.sqlite.facts import Loader
 
 _log = logging.getLogger(__name__)
 
 MAX_BATCH = 512
 _TABLES = ("log", *(name for name in Changes.__slots__ if name not in ("log", "refusals")), "refusals")
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Facts).decode
 _astuple = msgspec.structs.astuple
 
 
@@ -72,7 +71,7 @@ class Writer:
         self._loop = loop
         self._on_commit = on_commit
         self._queue: queue.SimpleQueue[Submission | Job | None] = queue.SimpleQueue()
-        self._load = statements.load("sqlite", "load_facts")
+        self._loader = Loader(connection)
         self._put = {name: statements.load("sqlite", f"put_{name}").text for name in _TABLES}
         self._close_batch = statements.load("sqlite", "close_batch").text
         self._thread = threading.Thread(target=self._run, name="wakeline-writer", daemon=True)
@@ -162,14 +161,7 @@ class Writer:
         return outcomes
 
     def _decide(self, workspace_id: int, commands: Sequence[Command[Any]]) -> tuple[Picture, list[Any]]:
-        given = {
-            "workspace_id": workspace_id,
-            "needs": _encode(needs_of(commands)).decode(),
-            "now": self._clock(),
-        }
-        values = tuple(given[name] for name in self._load.parameters)
-        [(document,)] = self._connection.execute(self._load.text, values)
-        picture = Picture(_decode(document))
+        picture = Picture(self._loader.load(workspace_id, needs_of(commands), self._clock()))
         return picture, decide_all(commands, picture)
 
     def _write(self, picture: Picture) -> bool:

@@ -1,0 +1,1 @@
+SELECT {workspace} FROM workspaces WHERE workspace_id = :workspace_id
