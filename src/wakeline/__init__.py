@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wakeline.version import VERSION as __version__
+from wakeline.version import VERSION as __version__  # noqa: N811 - the name that tools look for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -84,6 +84,7 @@ class Internal(WakelineError):
 CATALOGUE: dict[str, str] = {
     # 400
     "INVALID_ARGUMENT": "Compare the request with the reference at /openapi.json.",
+    "MALFORMED_HTTP": "Send one well-formed HTTP/1.1 request, with at most 64 KB of headers.",
     "MALFORMED_JSON": "Send one JSON object, UTF-8, without NUL characters or lone surrogates.",
     "MALFORMED_POSITION": "Send a position exactly as an event's id gave it, or 0 for the start of what is kept.",
     # 401
@@ -123,6 +124,7 @@ CATALOGUE: dict[str, str] = {
     "AGENT_EXISTS": "Handles are never reused; choose another, or make a token with 'wakeline token create'.",
     "WORKSPACE_EXISTS": "Choose another name.",
     "ALREADY_READ": "A message that somebody has read cannot be taken back; post one that supersedes it.",
+    "ALREADY_REPLACED": "Supersede the newest one instead; the details name it, if there is one.",
     "ALREADY_REDRIVEN": "It was accepted; the details name the message.",
     # 410
     "POSITION_EXPIRED": "Read the inbox, then continue from the position in the details.",
@@ -144,6 +146,7 @@ CATALOGUE: dict[str, str] = {
     "STORE_NEWER": "Run a Wakeline at least as new as the one that wrote this database.",
     "STORE_CHANGED": "A migration that was already applied differs from this program's; install the released package.",
     "STORE_LOCKED": "Another Wakeline serves this data directory; stop it, or choose another with --data.",
+    "ADDRESS_UNAVAILABLE": "Choose another address with --host, --port or --data.",
     "KEY_MISMATCH": "Give the key that the database was made with: the data directory's file 'key', or WAKELINE_KEY.",
     "SHUTTING_DOWN": "Retry in a moment, with the same idempotency_key.",
 }

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+
+import msgspec
 
 from wakeline import wire
-
-V = TypeVar("V")
 
 CHARACTERS_PER_TOKEN = 4  # a common rule of thumb for English and code; JSON around a body is counted as 60 tokens
 OVERHEAD = 60
 
+_encode = msgspec.json.Encoder().encode
 
-def estimate(body: str, subject: str | None) -> int:
-    return OVERHEAD + (len(body) + len(subject or "")) // CHARACTERS_PER_TOKEN
+
+def estimate(view: wire.MessageView) -> int:
+    metadata = 0 if view.metadata is None else len(_encode(view.metadata))
+    return OVERHEAD + (len(view.body) + len(view.subject or "") + metadata) // CHARACTERS_PER_TOKEN
 
 
 def fit(views: Sequence[wire.MessageView], max_tokens: int | None) -> list[wire.MessageView]:
@@ -24,7 +26,7 @@ def fit(views: Sequence[wire.MessageView], max_tokens: int | None) -> list[wire.
     kept: list[wire.MessageView] = []
     left = max_tokens
     for view in views:
-        cost = estimate(view.body, view.subject)
+        cost = estimate(view)
         if cost > left:
             break
         kept.append(view)
@@ -35,4 +37,4 @@ def fit(views: Sequence[wire.MessageView], max_tokens: int | None) -> list[wire.
 def _cut(view: wire.MessageView, max_tokens: int) -> wire.MessageView:
     room = max(0, (max_tokens - OVERHEAD) * CHARACTERS_PER_TOKEN - len(view.subject or ""))
     fields = {name: getattr(view, name) for name in view.__struct_fields__}
-    return wire.MessageView(**{**fields, "body": view.body[:room], "body_truncated": True})
+    return wire.MessageView(**{**fields, "body": view.body[:room], "metadata": None, "body_truncated": True})

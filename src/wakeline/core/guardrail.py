@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -10,7 +11,9 @@ from wakeline.core.principal import Caller
 from wakeline.core.records import Bucket
 from wakeline.errors import Forbidden, InvalidArgument, RateLimited, TooLarge
 
+MAX_DEPTH = 32
 _MILLION = 1_000_000
+_encode = msgspec.json.Encoder().encode
 
 
 class Guardrails(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,11 +27,6 @@ class Guardrails(msgspec.Struct, frozen=True, kw_only=True):
     broadcast_wake_policy: str = "next_turn"
     dead_letters_per_sender: int = 100
     dead_letter_bytes: int = 65_536
-
-
-def check_text(name: str, text: str) -> None:
-    if "\0" in text:
-        raise InvalidArgument("INVALID_ARGUMENT", f"'{name}' contains a NUL character.", "Leave NUL characters out.")
 
 
 def check_size(subject: str | None, body: str, rails: Guardrails) -> None:
@@ -46,6 +44,31 @@ def check_size(subject: str | None, body: str, rails: Guardrails) -> None:
             rule="body_limit",
             limit=rails.body_limit,
         )
+
+
+def store_metadata(metadata: dict[str, Any] | None, rails: Guardrails) -> str | None:
+    """The metadata as it is stored.  What is nested too deep would break whoever reads it, so it is never kept."""
+    if metadata is None:
+        return None
+    if _is_deeper(metadata, MAX_DEPTH):
+        raise InvalidArgument(
+            "INVALID_ARGUMENT", f"'metadata' is nested deeper than {MAX_DEPTH} levels.", "Flatten it."
+        )
+    encoded = _encode(metadata)
+    if len(encoded) > rails.body_limit:
+        raise TooLarge(
+            "BODY_TOO_LARGE",
+            f"The metadata is larger than {rails.body_limit} bytes.",
+            rule="body_limit",
+            limit=rails.body_limit,
+        )
+    return encoded.decode()
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    if isinstance(value, dict):
+        return levels == 0 or any(_is_deeper(child, levels - 1) for child in value.values())
+    return isinstance(value, list) and (levels == 0 or any(_is_deeper(child, levels - 1) for child in value))
 
 
 def check_tags(tags: Iterable[str], caller: Caller, rails: Guardrails) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 
 
 def encode(number: int, length: int) -> str:
-    letters = []
-    for _ in range(length):
-        letters.append(_ALPHABET[number & 31])
-        number >>= 5
-    return "".join(reversed(letters))
+    """The lowest `length` letters, an even number of them, two at a time: every post needs two ids."""
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(5 * length - 10, -1, -10)])
 
 
 def ulid(milliseconds: int, randomness: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from enum import IntEnum, StrEnum
 
 import msgspec
@@ -11,7 +12,9 @@ from wakeline.errors import InvalidArgument
 
 EVERYONE = "everyone"
 ROLE_PREFIX = "role:"
+CROWD_PREFIX = "crowd:"
 SCHEMA_VERSION = 1
+MAX_KEY = 1_000  # PostgreSQL cannot index more than 2,700 bytes
 
 
 class MessageKind(StrEnum):
@@ -26,7 +29,7 @@ class Priority(StrEnum):
     LOW = "low"
 
 
-RANK = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
+RANK: dict[str, int] = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
 
 
 class WakePolicy(StrEnum):
@@ -102,6 +105,8 @@ class Audience(msgspec.Struct, frozen=True):
 
 
 def parse_audience(to: list[str], sender: str) -> Audience:
+    if not to:
+        raise InvalidArgument("INVALID_ARGUMENT", "'to' is empty.", "Name at least one recipient.")
     words = [sender if word == "@me" else word for word in to]
     wide = [word for word in words if word in (EVERYONE, "@everyone") or word.startswith(ROLE_PREFIX)]
     if wide and len(words) > 1:
@@ -125,7 +130,8 @@ def audience_key(audience: Audience, sender: str) -> str:
         return EVERYONE
     if audience.role is not None:
         return ROLE_PREFIX + audience.role
-    return " ".join(sorted({sender, *audience.handles}))
+    key = " ".join(sorted({sender, *audience.handles}))
+    return key if len(key) <= MAX_KEY else CROWD_PREFIX + hashlib.sha256(key.encode()).hexdigest()
 
 
 def is_standing(key: str | None) -> bool:

@@ -9,12 +9,11 @@ from typing import NewType
 import msgspec
 
 from wakeline.errors import InvalidArgument
+from wakeline.wire.common import HANDLE_PATTERN, ROLE_PATTERN
 
 Handle = NewType("Handle", str)
 WorkspaceId = NewType("WorkspaceId", int)
 
-HANDLE_PATTERN = r"^@[a-z0-9][a-z0-9._-]{0,62}$"
-ROLE_PATTERN = r"^[a-z][a-z0-9_-]{0,62}$"
 RESERVED = frozenset({"@me", "@system", "@everyone"})
 SYSTEM = Handle("@system")
 
@@ -75,7 +74,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 def parse_handle(text: str) -> Handle:
     """A handle as it may be named or created.  Reserved words are handles of nobody."""
-    if not _handle.match(text) or text[-1] == "\n":
+    if not _handle.match(text):
         raise InvalidArgument(
             "INVALID_ARGUMENT",
             f"{text[:80]!r} is not a handle.",
@@ -92,7 +91,7 @@ def parse_new_handle(text: str) -> Handle:
 
 
 def parse_role(text: str) -> str:
-    if not _role.match(text) or text[-1] == "\n":
+    if not _role.match(text):
         raise InvalidArgument(
             "INVALID_ARGUMENT",
             f"{text[:80]!r} is not a role.",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -28,6 +29,7 @@ class Query(msgspec.Struct, Generic[R], frozen=True):
     row: ClassVar[Callable[..., Any]]
 
     @classmethod
+    @cache
     def statement(cls) -> str:
         return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from wakeline.core import guardrail
+from wakeline.core.guardrail import Guardrails
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
@@ -18,15 +20,19 @@ class Bury(msgspec.Struct, frozen=True):
 
     caller: Caller
     letter: DeadLetter
+    rails: Guardrails
 
     @property
     def workspace_id(self) -> int:
         return self.caller.workspace_id
 
     def needs(self, needs: Needs) -> None:
-        pass
+        needs.senders.add(self.caller.handle)
 
     def decide(self, picture: Picture) -> None:
+        sender = self.caller.handle
+        bucket = guardrail.take(picture.buckets.get(sender), self.workspace_id, sender, self.rails, picture.now)
+        picture.put_bucket(bucket)  # what cannot be brought anywhere counts as sent, or it could fill the log
         letter = _replace(self.letter, created_at=picture.now)
         picture.put_dead_letter(letter)
         data = {"code": letter.code, "reason": letter.reason}

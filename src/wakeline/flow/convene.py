@@ -7,7 +7,7 @@ import msgspec
 from wakeline.core import policy
 from wakeline.core.log import THREAD_STREAM
 from wakeline.core.picture import Needs, Picture
-from wakeline.core.principal import Caller
+from wakeline.core.principal import Caller, Kind
 from wakeline.core.thread import Status, Thread, ThreadType, check_transition
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound
 from wakeline.flow import entry, once
@@ -26,6 +26,7 @@ class CreateThread(msgspec.Struct, frozen=True):
     coordinator: str | None
     idempotency_key: str | None
     digest: str
+    direct_messages: str = "open"
 
     @property
     def workspace_id(self) -> int:
@@ -51,7 +52,7 @@ class CreateThread(msgspec.Struct, frozen=True):
                 "INVALID_ARGUMENT", "A workflow thread names its coordinator.", "Give 'coordinator': a handle."
             )
         members = list(dict.fromkeys([caller.handle, *self.members, *([self.coordinator] if self.coordinator else [])]))
-        check_joinable(picture, caller, members)
+        check_joinable(picture, caller, members, self.direct_messages)
         thread = Thread(
             self.thread_id, self.workspace_id, self.type, Status.ACTIVE, self.title, None, caller.handle,
             self.coordinator, None, 0, picture.now, picture.now,
@@ -64,13 +65,13 @@ class CreateThread(msgspec.Struct, frozen=True):
         return self.thread_id
 
 
-def check_joinable(picture: Picture, caller: Caller, handles: list[str]) -> None:
+def check_joinable(picture: Picture, caller: Caller, handles: list[str], direct_messages: str) -> None:
+    """Who may not write to somebody may not draw them into a thread either."""
     for handle in handles:
         principal = picture.principals.get(handle)
-        if principal is None or principal.retired_at is not None:
+        if principal is None or principal.retired_at is not None or principal.kind == Kind.SYSTEM:
             raise NotFound("AGENT_NOT_FOUND", f"There is no {handle} in this workspace.", handle=handle)
-        if picture.is_blocked(handle, caller.handle):
-            raise Forbidden("BLOCKED", f"{handle} has blocked {caller.handle}.", rule="block")
+        policy.check_direct(picture, caller, handle, known=False, policy=direct_messages)
 
 
 class _ThreadChange(msgspec.Struct, frozen=True):
@@ -95,6 +96,7 @@ class _ThreadChange(msgspec.Struct, frozen=True):
 
 class AddMembers(_ThreadChange, frozen=True):
     members: tuple[str, ...]
+    direct_messages: str = "open"
 
     def needs(self, needs: Needs) -> None:
         super().needs(needs)
@@ -104,7 +106,7 @@ class AddMembers(_ThreadChange, frozen=True):
         thread = self._open_thread(picture)
         policy.require_manager(thread, self.caller, "add members")
         _require_named(thread)
-        check_joinable(picture, self.caller, list(self.members))
+        check_joinable(picture, self.caller, list(self.members), self.direct_messages)
         joined = entry.join(picture, thread, self.members)
         if joined:
             text = f"{self.caller.handle} added {', '.join(joined)}."
@@ -131,6 +133,8 @@ class RemoveMembers(_ThreadChange, frozen=True):
 
 
 def _require_named(thread: Thread) -> None:
+    if thread.status == Status.CLOSED:
+        raise Conflict("THREAD_CLOSED", f"Thread {thread.thread_id} is closed.", "Open a new thread.")
     if thread.audience_key is not None:
         raise Conflict(
             "INVALID_THREAD_TRANSITION",
@@ -144,6 +148,7 @@ class ChangeStatus(_ThreadChange, frozen=True):
     reason: str | None
     escalation_owner: str | None
     override: bool
+    direct_messages: str = "open"
 
     def needs(self, needs: Needs) -> None:
         super().needs(needs)
@@ -171,8 +176,7 @@ class ChangeStatus(_ThreadChange, frozen=True):
             return None  # leaving blocked clears it
         if wanted is None:
             return thread.escalation_owner
-        if wanted not in picture.principals:
-            raise NotFound("AGENT_NOT_FOUND", f"There is no {wanted} in this workspace.", handle=wanted)
+        check_joinable(picture, self.caller, [wanted], self.direct_messages)
         before = thread.escalation_owner
         if before not in (None, wanted, self.caller.handle) and not self.caller.manages_threads:
             raise Forbidden("OVERRIDE_REQUIRED", f"{before} owns the escalation.", rule="escalation_owner")

@@ -7,11 +7,21 @@ import msgspec
 from wakeline.core import policy
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
-from wakeline.core.principal import Caller, Kind, Principal
+from wakeline.core.principal import HUMAN_ROLE, Caller, Kind, Principal
 from wakeline.core.records import Token
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound
+from wakeline.flow import once
 
 _replace = msgspec.structs.replace
+
+
+ADD = "add_agent"
+ISSUE = "create_token"
+
+
+class Enrolled(msgspec.Struct, frozen=True):
+    principal: Principal
+    token: Token | None
 
 
 class AddPrincipal(msgspec.Struct, frozen=True):
@@ -22,6 +32,8 @@ class AddPrincipal(msgspec.Struct, frozen=True):
     display_name: str | None
     token: Token | None
     provisioned: bool = False  # an external issuer vouched for it; no human asked
+    idempotency_key: str | None = None
+    digest: str = ""
 
     @property
     def workspace_id(self) -> int:
@@ -29,19 +41,23 @@ class AddPrincipal(msgspec.Struct, frozen=True):
 
     def needs(self, needs: Needs) -> None:
         needs.handles.update((self.caller.handle, self.handle))
+        if self.idempotency_key is not None:
+            needs.idempotency.add((self.caller.handle, ADD, self.idempotency_key))
 
-    def decide(self, picture: Picture) -> Principal:
-        before = picture.principals.get(self.handle)
+    def decide(self, picture: Picture) -> Enrolled:
+        by, before = self.caller.handle, picture.principals.get(self.handle)
         if self.provisioned and before is not None:
-            return before
+            return Enrolled(before, None)
         if not self.provisioned:
             policy.admit(picture, self.caller)
             policy.require_human(self.caller, "add agents")
+        earlier = once.earlier(picture, by, ADD, self.idempotency_key, self.digest)
+        if earlier is not None:
+            return msgspec.json.decode(earlier, type=Enrolled)
         if self.kind == Kind.HUMAN:
             policy.require_operator(self.caller, "add humans")
         if before is not None:
             raise Conflict("AGENT_EXISTS", f"{self.handle} exists already.", handle=self.handle)
-        by = self.caller.handle
         principal = Principal(
             self.workspace_id, self.handle, self.kind, " ".join(self.roles), self.display_name, picture.now, by
         )
@@ -50,7 +66,9 @@ class AddPrincipal(msgspec.Struct, frozen=True):
         picture.append("agent.added", PRINCIPAL_STREAM + self.handle, 0, by, self.handle, data)
         if self.token is not None:
             _issue(picture, self.token)
-        return principal
+        enrolled = Enrolled(principal, self.token)
+        once.remember(picture, by, ADD, self.idempotency_key, self.digest, self.handle, enrolled)
+        return enrolled
 
 
 class ChangePrincipal(msgspec.Struct, frozen=True):
@@ -73,8 +91,12 @@ class ChangePrincipal(msgspec.Struct, frozen=True):
         before = picture.principals.get(self.handle)
         if before is None:
             raise NotFound("AGENT_NOT_FOUND", f"There is no {self.handle} in this workspace.", handle=self.handle)
+        if before.kind == Kind.SYSTEM:
+            raise Forbidden("ROLE_FORBIDDEN", "Nobody changes the system.", "Leave it as it is.", rule="system")
         if before.kind == Kind.HUMAN:
             policy.require_operator(self.caller, "change humans")
+        elif HUMAN_ROLE in (self.roles or ()):
+            raise Forbidden("ROLE_FORBIDDEN", "An agent cannot hold the role 'human'.", "Leave it out.", rule="human")
         if self.retired and self.handle == self.caller.handle:
             raise InvalidArgument("INVALID_ARGUMENT", "Nobody retires themselves.", "Ask another human.")
         retired_at = before.retired_at
@@ -96,6 +118,8 @@ class ChangePrincipal(msgspec.Struct, frozen=True):
 class IssueToken(msgspec.Struct, frozen=True):
     caller: Caller
     token: Token
+    idempotency_key: str | None = None
+    digest: str = ""
 
     @property
     def workspace_id(self) -> int:
@@ -103,10 +127,16 @@ class IssueToken(msgspec.Struct, frozen=True):
 
     def needs(self, needs: Needs) -> None:
         needs.handles.update((self.caller.handle, self.token.handle))
+        if self.idempotency_key is not None:
+            needs.idempotency.add((self.caller.handle, ISSUE, self.idempotency_key))
 
-    def decide(self, picture: Picture) -> None:
+    def decide(self, picture: Picture) -> Token:
         policy.admit(picture, self.caller)
         policy.require_human(self.caller, "issue tokens")
+        by, key = self.caller.handle, self.idempotency_key
+        earlier = once.earlier(picture, by, ISSUE, key, self.digest)
+        if earlier is not None:
+            return msgspec.json.decode(earlier, type=Token)
         principal = picture.principals.get(self.token.handle)
         if principal is None or principal.retired_at is not None:
             raise NotFound("AGENT_NOT_FOUND", f"There is no {self.token.handle} in this workspace.")
@@ -120,6 +150,8 @@ class IssueToken(msgspec.Struct, frozen=True):
                 rule="token_role",
             )
         _issue(picture, self.token)
+        once.remember(picture, by, ISSUE, key, self.digest, self.token.jti, self.token)
+        return self.token
 
 
 class RevokeToken(msgspec.Struct, frozen=True):

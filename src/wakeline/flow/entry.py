@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from wakeline.core.log import THREAD_STREAM
-from wakeline.core.message import RANK, SCHEMA_VERSION, Message, Priority, Receipt
+from wakeline.core.message import RANK, SCHEMA_VERSION, Message, Receipt
 from wakeline.core.picture import Picture
 from wakeline.core.thread import Member, Thread
 
@@ -38,7 +38,7 @@ def write(picture: Picture, thread: Thread, message: Message, recipients: Iterab
     message = _replace(message, thread_id=thread.thread_id, seq=seq, log_id=log_id, created_at=picture.now)
     picture.add_message(message)
     picture.put_thread(_replace(picture.threads.get(thread.thread_id, thread), last_seq=seq, updated_at=picture.now))
-    rank = RANK[Priority(message.priority)]
+    rank = RANK[message.priority]
     for handle in recipients:
         picture.put_receipt(
             Receipt(thread.thread_id, seq, handle, thread.workspace_id, log_id, rank, message.expires_at)

@@ -40,6 +40,7 @@ class ChangeGrant(_Pair, frozen=True):
 
     def decide(self, picture: Picture) -> Grant:
         policy.admit(picture, self.caller)
+        policy.require_writer(self.caller)
         _require_parties(picture, self.grantee, self.owner)
         if self.caller.handle != self.owner:
             policy.require_human(self.caller, "change another's grants")
@@ -71,6 +72,7 @@ class ChangeBlock(_Pair, frozen=True):
 
     def decide(self, picture: Picture) -> Block:
         policy.admit(picture, self.caller)
+        policy.require_writer(self.caller)
         _require_parties(picture, self.blocker, self.blocked)
         if self.caller.handle != self.blocker:
             policy.require_human(self.caller, "change another's blocks")

@@ -142,18 +142,23 @@ class Post(msgspec.Struct, frozen=True):
             chosen = members
         # Mail to oneself is an address, not an echo: only who names themselves gets their own message.
         named = self.audience is not None and self.audience.is_direct
-        recipients = [handle for handle in chosen if handle != sender or named]
-        recipients = [handle for handle in recipients if not picture.is_blocked(handle, sender)]
-        if named and len(recipients) < len(chosen):
+        wanted = [handle for handle in chosen if handle != sender or named]
+        recipients = [handle for handle in wanted if not picture.is_blocked(handle, sender)]
+        if (named and len(recipients) < len(wanted)) or (wanted and not recipients):
             raise Forbidden("BLOCKED", f"A recipient has blocked {sender}.", rule="block")
-        return Route(thread, recipients, [sender], self._address(recipients), direct=named)
+        direct = named or (self.audience is None and (replied is not None or not is_standing(thread.audience_key)))
+        return Route(thread, recipients, [sender], self._address(recipients), direct)
 
     def _chosen(self, picture: Picture, audience: Audience, members: list[str]) -> list[str]:
         if audience.everyone:
             return members
         if audience.role is not None:
             holders = picture.holders.get(audience.role, [])
-            return [handle for handle in members if handle in holders]
+            chosen = [handle for handle in members if handle in holders]
+            if not set(chosen) - {self.caller.handle}:
+                raise NotFound("NO_RECIPIENTS", f"No other member of this thread is {audience.role}.")
+            return chosen
+        _require_present(picture, audience)
         for handle in audience.handles:
             if handle not in members:
                 raise Forbidden(
@@ -163,16 +168,12 @@ class Post(msgspec.Struct, frozen=True):
 
     def _to_handles(self, picture: Picture, audience: Audience, replied: Message | None) -> Route:
         sender = self.caller.handle
-        unknown = [handle for handle in audience.handles if not _is_present(picture, handle)]
-        if unknown:
-            raise NotFound("RECIPIENT_UNKNOWN", f"There is no {', '.join(unknown)} in this workspace.", unknown=unknown)
-        if not audience.handles:
-            raise InvalidArgument("INVALID_ARGUMENT", "'to' is empty.", "Name at least one recipient.")
+        _require_present(picture, audience)
         for handle in audience.handles:
             known = replied is not None and replied.sender == handle
             policy.check_direct(picture, self.caller, handle, known=known, policy=self.rails.direct_messages)
         key = audience_key(audience, sender)
-        members = key.split(" ")
+        members = sorted({sender, *audience.handles})
         thread = self._standing_thread(picture, key, ", ".join(members))
         return Route(thread, list(audience.handles), members, list(audience.handles), direct=True)
 
@@ -223,9 +224,8 @@ class Post(msgspec.Struct, frozen=True):
             raise NotFound("MESSAGE_NOT_FOUND", f"{self.caller.handle} has sent no message {message_id}.")
         if superseded.superseded_by is not None or superseded.retracted_at is not None:
             raise Conflict(
-                "IDEMPOTENCY_CONFLICT",
+                "ALREADY_REPLACED",
                 f"Message {message_id} was replaced or retracted already.",
-                "Supersede the newest one instead.",
                 superseded_by=superseded.superseded_by,
             )
         return superseded
@@ -238,11 +238,7 @@ class Post(msgspec.Struct, frozen=True):
             picture.put_thread(thread)
         entry.join(picture, thread, route.joining)
         rails = self.rails
-        default = (
-            rails.direct_wake_policy
-            if not is_standing(thread.audience_key) or route.direct
-            else rails.broadcast_wake_policy
-        )
+        default = rails.direct_wake_policy if route.direct else rails.broadcast_wake_policy
         message = _replace(
             self.message,
             recipients=_encode(route.address).decode(),
@@ -277,6 +273,12 @@ class Post(msgspec.Struct, frozen=True):
 def _is_present(picture: Picture, handle: str) -> bool:
     principal = picture.principals.get(handle)
     return principal is not None and principal.retired_at is None
+
+
+def _require_present(picture: Picture, audience: Audience) -> None:
+    unknown = [handle for handle in audience.handles if not _is_present(picture, handle)]
+    if unknown:
+        raise NotFound("RECIPIENT_UNKNOWN", f"There is no {', '.join(unknown)} in this workspace.", unknown=unknown)
 
 
 def lapse(picture: Picture, message: Message, why: str) -> None:

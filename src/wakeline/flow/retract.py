@@ -31,6 +31,7 @@ class Retract(msgspec.Struct, frozen=True):
 
     def decide(self, picture: Picture) -> None:
         policy.admit(picture, self.caller)
+        policy.require_writer(self.caller)
         message = picture.messages.get(self.message_id)
         if message is None or (message.sender != self.caller.handle and not self.caller.is_human):
             raise NotFound("MESSAGE_NOT_FOUND", f"{self.caller.handle} has sent no message {self.message_id}.")

@@ -18,14 +18,13 @@ import uvloop
 from wakeline.core.guardrail import Guardrails
 from wakeline.core.queries import AllWorkspaces, IssuerKeys
 from wakeline.core.store import Store
-from wakeline.errors import Unavailable
 from wakeline.faces.http.app import Application
 from wakeline.faces.http.listener import Listeners, bind_tcp, bind_unix
 from wakeline.faces.http.telemetry import Telemetry
 from wakeline.runtime import clock, secrets
 from wakeline.runtime.jwks import Jwks
 from wakeline.runtime.settings import Settings
-from wakeline.runtime.sweeper import Indexer, Retention, keep_alive, sweep
+from wakeline.runtime.sweeper import Indexer, Retention, follow, keep_alive, sweep
 from wakeline.service import Services
 from wakeline.service.audit import Audit
 from wakeline.service.context import Context
@@ -38,6 +37,7 @@ from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
 from wakeline.service.principals import Principals
 from wakeline.service.threads import Threads
+from wakeline.store.sqlite.connection import translated
 from wakeline.store.sqlite.lock import DataLock
 from wakeline.store.sqlite.store import SqliteStore
 from wakeline.version import VERSION
@@ -61,25 +61,19 @@ def serve(settings: Settings) -> int:
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
     sys.setswitchinterval(SWITCH_SECONDS)
-    make_directory(settings.data)
+    os.umask(0o077)  # whatever this process makes is its owner's alone
+    with translated():
+        settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     with DataLock(settings.data):
         uvloop.run(_run(settings))
     return 0
 
 
-def make_directory(data: Path) -> None:
-    try:
-        data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise Unavailable(
-            "STORE_READ_ONLY", f"The data directory {data} cannot be made: {error.strerror}.", "Choose one with --data."
-        ) from error
-
-
 async def _run(settings: Settings) -> None:
     store = await open_store(settings)
     try:
-        parts = await assemble(settings, store)
+        with translated():
+            parts = await assemble(settings, store)
         await _serve(settings, parts)
     finally:
         await store.close()
@@ -179,7 +173,8 @@ async def _serve(settings: Settings, parts: Parts) -> None:
         metrics_public=settings.metrics_public,
     )
     tcp = bind_tcp(settings.host, settings.port)
-    unix, path = bind_unix(settings.data, _runtime_directory())
+    with translated():
+        unix, path = bind_unix(settings.data, _runtime_directory())
     listeners = Listeners(application, tcp, unix, settings.drain_seconds)
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -188,7 +183,7 @@ async def _serve(settings: Settings, parts: Parts) -> None:
     try:
         async with asyncio.TaskGroup() as group:
             chores = [
-                group.create_task(parts.hub.run()),
+                group.create_task(follow(parts.hub)),
                 group.create_task(sweep(parts.store, parts.retention, settings.sweep_seconds, clock.now)),
                 group.create_task(Indexer(parts.store).run()),
                 group.create_task(keep_alive(parts.hub, settings.keepalive_seconds, clock.now)),
@@ -197,7 +192,7 @@ async def _serve(settings: Settings, parts: Parts) -> None:
             host, port = tcp.getsockname()[:2]
             print(f"Wakeline is ready: http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)  # noqa: T201
             await stop.wait()
-            parts.hub.close_streams(lambda _caller: True)
+            parts.hub.close()
             listeners.stop()
             await serving
             for chore in chores:

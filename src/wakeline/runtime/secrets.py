@@ -30,18 +30,26 @@ def load_box(data: Path, key: str) -> Fernet:
 
 
 def _key_from_file(path: Path) -> bytes:
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        if path.stat().st_mode & SHARED_BITS:
-            path.chmod(0o600)
-        return path.read_bytes().strip()
-    key = Fernet.generate_key()
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(key + b"\n")
+    if not path.exists():
+        _make_key(path)
+    if path.stat().st_mode & SHARED_BITS:
+        path.chmod(0o600)
+    return path.read_bytes().strip()
+
+
+def _make_key(path: Path) -> None:
+    """Whole or not at all, and on disk before anything is encrypted with it."""
+    partial = path.with_name(f"{path.name}.partial")
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(Fernet.generate_key() + b"\n")
         file.flush()
         os.fsync(file.fileno())
-    return key
+    partial.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 def make_issuer_key(box: Fernet, kid: str, now: int) -> IssuerKey:

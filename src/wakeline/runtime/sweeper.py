@@ -20,6 +20,7 @@ PRUNE_EVERY = timedelta(hours=1)
 REFUSALS_KEPT = 90 * DAY
 INDEX_EVERY = 1.0
 INDEX_LAG = 50_000
+FOLLOW_AGAIN = 1.0
 
 
 class Retention:
@@ -88,6 +89,17 @@ class Indexer:
                 indexed = seen
             except Unavailable as error:
                 _log.warning("indexing postponed: %s", error.message)
+
+
+async def follow(hub: Hub) -> None:
+    """Run the hub.  After a store was away it goes on from where it was, so nothing is skipped."""
+    while True:
+        try:
+            await hub.run()
+        except Unavailable as error:
+            _log.warning("following the log postponed: %s", error.message)
+            await asyncio.sleep(FOLLOW_AGAIN)
+            hub.look(0)
 
 
 async def keep_alive(hub: Hub, every_seconds: float, clock: Callable[[], int]) -> None:

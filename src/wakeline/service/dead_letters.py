@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET
 
 from wakeline import wire
 from wakeline.core import policy
@@ -42,7 +43,7 @@ class DeadLetters:
             raise Conflict("ALREADY_REDRIVEN", "It was re-driven already.", message_id=letter.message_id)
         sender = await self._sender(caller, letter)
         try:
-            posted = await self._messages.post(sender, self._request(letter))
+            posted = await self._messages.send(sender, self._request(letter))
         except WakelineError:
             await store.submit(Redriven(caller, dead_letter_id, None))
             raise
@@ -55,11 +56,11 @@ class DeadLetters:
         except msgspec.MsgspecError as error:
             raise InvalidArgument("INVALID_ARGUMENT", f"This input never was a message: {error}.") from error
         key = request.idempotency_key or f"redrive:{letter.dead_letter_id}"
-        return msgspec.structs.replace(request, idempotency_key=key, wait_seconds=0)
+        return msgspec.structs.replace(request, idempotency_key=key, session_id=UNSET)
 
     async def _sender(self, caller: Caller, letter: DeadLetter) -> Caller:
         found = await self._context.store.read(PrincipalFor(caller.workspace_id, letter.sender))
-        if not found:
+        if not found or found[0].retired_at is not None:
             raise NotFound("AGENT_NOT_FOUND", f"There is no {letter.sender} any more.")
         row = found[0]
         return Caller(caller.workspace_id, caller.workspace, row.handle, row.kind, views.leading_role(row))

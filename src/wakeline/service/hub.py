@@ -9,6 +9,7 @@ waits for it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 
@@ -16,9 +17,12 @@ from wakeline.core.log import PRINCIPAL_STREAM, THREAD_STREAM, LogEntry, Workspa
 from wakeline.core.principal import Caller
 from wakeline.core.queries import AllWorkspaces, ControlAfter, Entry, LogAfter, LogMembers, WorkspaceById
 from wakeline.core.store import Store
-from wakeline.errors import RateLimited
+from wakeline.errors import RateLimited, Unavailable
+
+_log = logging.getLogger(__name__)
 
 PAGE = 100
+RETRY_SECONDS = 1.0
 CONTROL = frozenset({"token.revoked", "agent.changed"})
 
 
@@ -36,11 +40,11 @@ class Published:
 class Stream:
     """One listener's bounded queue."""
 
-    __slots__ = ("_after", "_limit", "_ready", "caller", "closed", "on_overflow", "queue")
+    __slots__ = ("_limit", "_ready", "after", "caller", "closed", "on_overflow", "queue")
 
-    def __init__(self, caller: Caller, after: int, limit: int, on_overflow: Callable[[], None]) -> None:
+    def __init__(self, caller: Caller, limit: int, on_overflow: Callable[[], None]) -> None:
         self.caller = caller
-        self._after = after  # the listener has this row already, even if the hub has yet to come to it
+        self.after = 0  # the listener has this row already, even if the hub has yet to come to it
         self.queue: deque[Published | None] = deque()  # None: a keep-alive
         self.closed = False
         self.on_overflow = on_overflow
@@ -48,7 +52,7 @@ class Stream:
         self._ready = asyncio.Event()
 
     def offer(self, item: Published | None) -> None:
-        if self.closed or (item is not None and item.entry.log.log_id <= self._after):
+        if self.closed or (item is not None and item.entry.log.log_id <= self.after):
             return
         if len(self.queue) >= self._limit:
             if item is not None:
@@ -91,6 +95,7 @@ class Hub:
         self._waiters: dict[str, set[asyncio.Event]] = {}
         self._control: list[Callable[[LogEntry], None]] = []
         self.streams: set[Stream] = set()
+        self.closed = False
         store.on_commit(self.look)
 
     def look(self, workspace_id: int) -> None:
@@ -113,11 +118,20 @@ class Hub:
             # Cleared before reading: what arrives meanwhile rings again.
             self._ring.clear()
             pending, self._pending = self._pending, set()
-            if 0 in pending or not pending <= self._places.keys():
-                await self.start()
-                pending |= self._places.keys()
-            for workspace_id in pending - {0}:
-                await self._follow(workspace_id)
+            try:
+                await self._look_at(pending)
+            except Unavailable as error:
+                _log.warning("following the log is postponed: %s", error.message)
+                self._pending |= pending
+                await asyncio.sleep(RETRY_SECONDS)
+                self._ring.set()
+
+    async def _look_at(self, pending: set[int]) -> None:
+        if 0 in pending or not pending <= self._places.keys():
+            await self.start()
+            pending |= self._places.keys()
+        for workspace_id in pending - {0}:
+            await self._follow(workspace_id)
 
     async def _follow(self, workspace_id: int) -> None:
         place = self._places[workspace_id]
@@ -175,27 +189,38 @@ class Hub:
 
     # -- listening ----------------------------------------------------------------------------------------------------
 
+    async def know(self, workspace_id: int) -> None:
+        """Another node may have made this workspace since we looked."""
+        if workspace_id not in self._places:
+            await self.start()
+
     def tail(self, workspace_id: int) -> int:
         return self._places[workspace_id].tail
 
-    def check_room(self) -> None:
+    def open(self, caller: Caller, on_overflow: Callable[[], None]) -> Stream:
+        """A stream that counts, and that losing its right closes, from now on; rows come once it has joined."""
+        if self.closed:
+            raise Unavailable("SHUTTING_DOWN", "The server is stopping.")
         if len(self.streams) >= self._max_streams:
             raise RateLimited("TOO_MANY_STREAMS", f"This server serves at most {self._max_streams} streams.")
+        stream = Stream(caller, self._buffer, on_overflow)
+        self.streams.add(stream)
+        return stream
 
-    def join(self, caller: Caller, after: int, on_overflow: Callable[[], None]) -> Stream:
-        """A stream of every row after `after` and after `tail`.  Read `tail` and join without an await in between."""
-        stream = Stream(caller, after, self._buffer, on_overflow)
-        place = self._places[caller.workspace_id]
+    def join(self, stream: Stream, after: int) -> None:
+        """Every row after `after` and after `tail`.  Read `tail` and join without an await in between."""
+        stream.after = after
+        caller, place = stream.caller, self._places[stream.caller.workspace_id]
         if caller.reads_everything:
             place.everything.add(stream)
         else:
             place.by_handle.setdefault(caller.handle, set()).add(stream)
-        self.streams.add(stream)
-        return stream
 
     def leave(self, stream: Stream) -> None:
-        place = self._places[stream.caller.workspace_id]
         self.streams.discard(stream)
+        place = self._places.get(stream.caller.workspace_id)
+        if place is None:
+            return
         place.everything.discard(stream)
         mine = place.by_handle.get(stream.caller.handle)
         if mine is not None:
@@ -216,6 +241,14 @@ class Hub:
         for stream in list(self.streams):
             if matches(stream.caller):
                 stream.close()
+
+    def close(self) -> None:
+        """The server stops: nobody waits for what comes later."""
+        self.closed = True
+        self.close_streams(lambda _caller: True)
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                waiter.set()
 
     def expect_reply(self, message_id: str) -> asyncio.Event:
         waiter = asyncio.Event()

@@ -7,15 +7,16 @@ revoked, and a principal that is still there; an external one needs a key of the
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import Any
 
 import jwt
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from wakeline import wire
 from wakeline.core.instant import SECOND
 from wakeline.core.log import LogEntry, Workspace
-from wakeline.core.principal import HANDLE_PATTERN, HUMAN_ROLE, PARTICIPANT, ROLE_PATTERN, Caller, Kind, Principal
+from wakeline.core.principal import HUMAN_ROLE, PARTICIPANT, RESERVED, Caller, Kind, Principal
 from wakeline.core.queries import AllWorkspaces, PrincipalFor, TokenFor
 from wakeline.core.records import Token
 from wakeline.core.store import Store
@@ -31,13 +32,13 @@ _KEYS_FRESH = 5 * SECOND
 
 
 class Claims(msgspec.Struct, frozen=True):
-    agent_id: Annotated[str, msgspec.Meta(pattern=HANDLE_PATTERN)]
+    agent_id: wire.Handle
     workspace_id: str
     iat: float
     exp: float
-    jti: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
-    role: Annotated[str, msgspec.Meta(pattern=ROLE_PATTERN)] = PARTICIPANT
-    session_id: str | None = None
+    jti: wire.TokenId
+    role: wire.Role = PARTICIPANT
+    session_id: wire.Session | None = None
 
 
 class External(msgspec.Struct, frozen=True):
@@ -71,6 +72,7 @@ class Identity:
         self._default_workspace = default_workspace
         self._external = external
         self._remembered: dict[str, Caller] = {}
+        self._forgotten = 0
         self._workspaces: dict[str, Workspace] = {}
         self._operators: dict[str, Caller] = {}
 
@@ -115,11 +117,16 @@ class Identity:
     async def verify(self, token: str) -> Caller:
         caller = self.remembered(token)
         if caller is None:
+            forgotten = self._forgotten
             caller = await self._verify(token)
-            if len(self._remembered) >= MAX_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[token] = caller
+            if forgotten == self._forgotten:  # else it may have been revoked since we looked
+                self._remember(token, caller)
         return caller
+
+    def _remember(self, token: str, caller: Caller) -> None:
+        if len(self._remembered) >= MAX_REMEMBERED:
+            self._remembered.clear()
+        self._remembered[token] = caller
 
     async def _verify(self, token: str) -> Caller:
         if len(token) > MAX_TOKEN_LENGTH:
@@ -201,15 +208,16 @@ class Identity:
     async def _principal(self, claims: Claims, workspace: Workspace, *, local: bool) -> Principal:
         rows = await self._store.read(PrincipalFor(workspace.workspace_id, claims.agent_id))
         external = self._external
-        if not rows and not local and external is not None and external.auto_provision:
+        known = rows or claims.agent_id in RESERVED
+        if not known and not local and external is not None and external.auto_provision:
             system = Caller(workspace.workspace_id, workspace.name, "@system", Kind.SYSTEM, "system")
             roles = (claims.role if claims.role != HUMAN_ROLE else PARTICIPANT,)
             added = AddPrincipal(system, claims.agent_id, Kind.AGENT, roles, None, None, provisioned=True)
-            rows = [await self._store.submit(added)]
+            rows = [(await self._store.submit(added)).principal]
         if not rows or rows[0].retired_at is not None:
             raise Unauthorized("TOKEN_INVALID", "The token's agent is not a principal of this workspace.")
-        if rows[0].kind == Kind.HUMAN and not local:
-            raise Unauthorized("TOKEN_INVALID", "An outside issuer cannot speak for a human.")
+        if rows[0].kind != Kind.AGENT and not local:
+            raise Unauthorized("TOKEN_INVALID", "An outside issuer speaks for agents only.")
         return rows[0]
 
     async def _workspace(self, name: str) -> Workspace | None:
@@ -220,6 +228,7 @@ class Identity:
     # -- forgetting ---------------------------------------------------------------------------------------------------
 
     def forget(self, *, jti: str | None = None, handle: str | None = None) -> None:
+        self._forgotten += 1
         self._remembered = {
             token: caller for token, caller in self._remembered.items() if caller.jti != jti and caller.handle != handle
         }

@@ -9,7 +9,7 @@ from wakeline.core import budget, policy
 from wakeline.core.log import Position
 from wakeline.core.message import Box
 from wakeline.core.principal import Caller
-from wakeline.core.queries import Delivered, GrantList, InboxPage, UnreadCount, WorkspaceById
+from wakeline.core.queries import BlockList, Delivered, GrantList, InboxPage, UnreadCount, WorkspaceById
 from wakeline.errors import Forbidden, InvalidArgument
 from wakeline.flow.ack import AckMessages, ArchiveMessages
 from wakeline.service import views
@@ -56,7 +56,11 @@ class Inboxes:
     async def _require_grant(self, caller: Caller, owner: str) -> None:
         if caller.is_human:
             return
-        grants = await self._context.store.read(GrantList(caller.workspace_id, caller.handle))
+        grants, blocks = await self._context.store.read_together(
+            GrantList(caller.workspace_id, caller.handle), BlockList(caller.workspace_id, owner)
+        )
+        if any(row.blocked == caller.handle for row in blocks):
+            raise Forbidden("BLOCKED", f"{owner} has blocked {caller.handle}.", rule="block")
         if not any(
             (row.scope, row.grantee, row.owner) == (policy.CAN_READ_INBOX_OF, caller.handle, owner) for row in grants
         ):

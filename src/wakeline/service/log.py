@@ -39,6 +39,7 @@ class Logs:
     async def start(self, caller: Caller, text: str | None) -> Start:
         """Check a position: malformed is refused, too old or of another epoch is gone, future is clamped."""
         position = None if text is None else parse_position(text)
+        await self._hub.know(caller.workspace_id)
         [workspace] = await self._context.store.read(WorkspaceById(caller.workspace_id))
         if position is None:
             return Start(workspace.epoch, workspace.last_log_id)

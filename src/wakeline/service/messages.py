@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -10,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from wakeline import wire
 from wakeline.core import guardrail
 from wakeline.core.instant import from_datetime, to_datetime
-from wakeline.core.message import SCHEMA_VERSION, Message, MessageKind, parse_audience
+from wakeline.core.message import SCHEMA_VERSION, Message, parse_audience
 from wakeline.core.principal import Caller
 from wakeline.core.queries import Delivered, FirstReply, MessageFor, ReceiptsOf, ThreadFor
 from wakeline.core.records import DeadLetter
@@ -18,7 +19,7 @@ from wakeline.errors import Forbidden, InvalidArgument, NotFound, Unavailable, W
 from wakeline.flow.ack import MarkSeen
 from wakeline.flow.bury import Bury
 from wakeline.flow.once import payload_hash
-from wakeline.flow.post import Accepted, Post, is_undeliverable
+from wakeline.flow.post import Post, is_undeliverable
 from wakeline.flow.retract import Retract
 from wakeline.service import views
 from wakeline.service.context import Context, check_claims, check_sender
@@ -33,28 +34,35 @@ class Messages:
         self._hub = hub
 
     async def post(self, caller: Caller, request: wire.PostMessage) -> wire.Posted:
-        accepted = await self.accept(caller, request)
-        if request.wait_seconds <= 0:
-            return _posted(accepted)
-        reply = await self._wait_for_reply(caller, accepted.message_id, request.wait_seconds)
-        return _posted(accepted, reply)
-
-    async def accept(self, caller: Caller, request: wire.PostMessage) -> Accepted:
-        check_claims(caller, request)
-        check_sender(caller, request.sender, request.from_, request.session_id)
-        command = self._command(caller, request)
         try:
-            return await self._context.store.submit(command)
+            posted = await self.send(caller, request)
         except WakelineError as refusal:
             if is_undeliverable(refusal):
                 await self._bury(caller, request, refusal)
             raise
+        if request.wait_seconds <= 0:
+            return posted
+        reply = await self._wait_for_reply(caller, posted.message_id, request.wait_seconds)
+        return msgspec.structs.replace(posted, reply=reply)
+
+    async def send(self, caller: Caller, request: wire.PostMessage) -> wire.Posted:
+        """Post, without waiting for an answer and without keeping what cannot be brought anywhere."""
+        check_claims(caller, request)
+        check_sender(caller, request.sender, request.from_, request.session_id)
+        accepted = await self._context.store.submit(self._command(caller, request))
+        return wire.Posted(
+            message_id=accepted.message_id,
+            thread_id=accepted.thread_id,
+            seq=accepted.seq,
+            log_id=accepted.log_id,
+            created_at=to_datetime(accepted.created_at),
+            epoch=accepted.epoch,
+        )
 
     def _command(self, caller: Caller, request: wire.PostMessage) -> Post:
         rails = self._context.rails
-        _check_text(request)
         guardrail.check_size(request.subject, request.body, rails)
-        if MessageKind(request.kind) is MessageKind.SYSTEM and not caller.is_human:
+        if request.kind == "system" and not caller.is_human:
             raise Forbidden("ROLE_FORBIDDEN", "Only the system writes entries of kind 'system'.", rule="kind")
         to = [] if isinstance(request.to, UnsetType) else [request.to] if isinstance(request.to, str) else request.to
         message = Message(
@@ -76,7 +84,7 @@ class Messages:
             idempotency_key=request.idempotency_key,
             expires_at=_instant(request),
             supersedes=request.supersedes,
-            metadata=None if request.metadata is None else _encode(request.metadata).decode(),
+            metadata=guardrail.store_metadata(request.metadata, rails),
             schema_version=SCHEMA_VERSION,
             created_at=0,
         )
@@ -99,7 +107,7 @@ class Messages:
         letter = DeadLetter(
             self._context.new_id(), caller.workspace_id, caller.handle, refusal.code, refusal.message, payload, 0
         )
-        await self._context.store.submit(Bury(caller, letter))
+        await self._context.store.submit(Bury(caller, letter, rails))
         await self._context.store.trim_dead_letters(caller.workspace_id, caller.handle, rails.dead_letters_per_sender)
         refusal.details["dead_letter_id"] = letter.dead_letter_id
 
@@ -110,7 +118,7 @@ class Messages:
             async with asyncio.timeout(seconds):
                 while True:
                     reply = await self._first_reply(caller, message_id)
-                    if reply is not None:
+                    if reply is not None or self._hub.closed:
                         return reply
                     await waiter.wait()
                     waiter.clear()
@@ -158,36 +166,20 @@ async def mark_seen(context: Context, caller: Caller, shown: list[Delivered]) ->
         return
 
 
-def _posted(accepted: Accepted, reply: wire.MessageView | UnsetType | None = UNSET) -> wire.Posted:
-    return wire.Posted(
-        message_id=accepted.message_id,
-        thread_id=accepted.thread_id,
-        seq=accepted.seq,
-        log_id=accepted.log_id,
-        created_at=to_datetime(accepted.created_at),
-        epoch=accepted.epoch,
-        reply=reply,
-    )
-
-
 def _digest(request: wire.PostMessage) -> str:
-    """What makes two payloads the same: all that is stored, and not how long the caller waits."""
-    return payload_hash(msgspec.structs.replace(request, wait_seconds=0, idempotency_key=None))
+    """What makes two payloads the same: all that is stored; not how long the caller waits, nor claims it repeats."""
+    claims = dict.fromkeys(("agent_id", "workspace_id", "sender", "from_", "session_id"), UNSET)
+    return payload_hash(msgspec.structs.replace(request, wait_seconds=0, idempotency_key=None, **claims))
 
 
 def _instant(request: wire.PostMessage) -> int | None:
     if request.expires_at is None:
         return None
-    if request.expires_at.tzinfo is None:
-        raise InvalidArgument("INVALID_ARGUMENT", "'expires_at' has no time zone.", "Write it as 2026-01-31T12:00:00Z.")
-    return from_datetime(request.expires_at)
-
-
-def _check_text(request: wire.PostMessage) -> None:
-    guardrail.check_text("body", request.body)
-    guardrail.check_text("subject", request.subject or "")
-    guardrail.check_text("idempotency_key", request.idempotency_key or "")
-    for tag in request.tags:
-        guardrail.check_text("tags", tag)
-    if request.metadata is not None and "\\u0000" in _encode(request.metadata).decode():
-        guardrail.check_text("metadata", "\0")
+    try:
+        if request.expires_at.tzinfo is not None:
+            return from_datetime(request.expires_at.astimezone(UTC))
+    except OverflowError:  # a year that only its own time zone has
+        pass
+    raise InvalidArgument(
+        "INVALID_ARGUMENT", "'expires_at' is not a time with a zone.", "Write it as 2026-01-31T12:00:00Z."
+    )

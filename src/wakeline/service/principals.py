@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 
 from wakeline import wire
-from wakeline.core import guardrail, policy
+from wakeline.core import policy
 from wakeline.core.instant import plus, to_datetime
 from wakeline.core.principal import HUMAN_ROLE, PARTICIPANT, Caller, Kind, parse_new_handle
 from wakeline.core.queries import BlockList, GrantList, PrincipalFor, PrincipalList, RefusalList, TokenList
 from wakeline.core.records import Token
 from wakeline.errors import Forbidden, NotFound
 from wakeline.flow.enrol import AddPrincipal, ChangePrincipal, IssueToken, RevokeToken
+from wakeline.flow.once import payload_hash
 from wakeline.flow.permit import ChangeBlock, ChangeGrant
 from wakeline.service import views
 from wakeline.service.context import Context, check_claims
@@ -32,7 +33,6 @@ class Principals:
 
     async def add(self, caller: Caller, request: wire.AddAgent) -> wire.AgentAdded:
         check_claims(caller, request)
-        guardrail.check_text("display_name", request.display_name or "")
         handle = parse_new_handle(request.handle)
         human = Kind(request.kind) is Kind.HUMAN
         asked = [*([request.role] if request.role else []), *request.roles]
@@ -40,10 +40,13 @@ class Principals:
         if HUMAN_ROLE in roles and not human:
             raise Forbidden("ROLE_FORBIDDEN", "An agent cannot hold the role 'human'.", "Leave it out.", rule="human")
         token = await self._token(caller, handle, roles[0], request.token_seconds) if request.token else None
-        row = await self._context.store.submit(
-            AddPrincipal(caller, handle, request.kind, roles, request.display_name, token)
+        key, digest = request.idempotency_key, payload_hash(request)
+        enrolled = await self._context.store.submit(
+            AddPrincipal(
+                caller, handle, request.kind, roles, request.display_name, token, idempotency_key=key, digest=digest
+            )
         )
-        view = views.agent(row)
+        view, token = views.agent(enrolled.principal), enrolled.token
         return wire.AgentAdded(
             **{name: getattr(view, name) for name in view.__struct_fields__},
             token=self._identity.sign(token, caller.workspace) if token else None,
@@ -53,8 +56,7 @@ class Principals:
 
     async def change(self, caller: Caller, handle: str, request: wire.ChangeAgent) -> wire.AgentView:
         check_claims(caller, request)
-        guardrail.check_text("display_name", request.display_name or "")
-        roles = tuple(dict.fromkeys(request.roles)) if request.roles is not None else None
+        roles = None if request.roles is None else tuple(dict.fromkeys(request.roles))
         row = await self._context.store.submit(
             ChangePrincipal(caller, handle, roles, request.display_name, request.retired)
         )
@@ -88,13 +90,15 @@ class Principals:
 
     async def create_token(self, caller: Caller, request: wire.CreateToken) -> wire.TokenCreated:
         check_claims(caller, request)
-        guardrail.check_text("note", (request.note or "") + (request.session_id or ""))
         found = await self._context.store.read(PrincipalFor(caller.workspace_id, request.handle))
         if not found:
             raise NotFound("AGENT_NOT_FOUND", f"There is no {request.handle} in this workspace.")
         role = request.role or views.leading_role(found[0])
         token = await self._token(caller, request.handle, role, request.seconds, request.session_id, request.note)
-        await self._context.store.submit(IssueToken(caller, token))
+        # The same claims make the same token, so a repeated call gets the first one again.
+        token = await self._context.store.submit(
+            IssueToken(caller, token, request.idempotency_key, payload_hash(request))
+        )
         return wire.TokenCreated(**views.token_fields(token), token=self._identity.sign(token, caller.workspace))
 
     async def list_tokens(self, caller: Caller, query: wire.TokensQuery) -> wire.TokenList:

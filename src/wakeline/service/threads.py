@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wakeline import wire
-from wakeline.core import budget, guardrail, summary
+from wakeline.core import budget, summary
 from wakeline.core.principal import Caller
 from wakeline.core.queries import MembersOf, ThreadFor, ThreadList, ThreadListAll, ThreadPage, UnreadCount
 from wakeline.core.thread import Status, Thread
@@ -25,7 +25,6 @@ class Threads:
 
     async def create(self, caller: Caller, request: wire.CreateThread) -> wire.ThreadView:
         check_claims(caller, request)
-        guardrail.check_text("title", request.title)
         command = CreateThread(
             caller,
             self._context.new_id(),
@@ -35,6 +34,7 @@ class Threads:
             request.coordinator,
             request.idempotency_key,
             payload_hash(request),
+            self._context.rails.direct_messages,
         )
         thread_id = await self._context.store.submit(command)
         return await self.get(caller, thread_id)
@@ -99,21 +99,25 @@ class Threads:
 
     async def add_members(self, caller: Caller, thread_id: str, request: wire.ChangeMembers) -> wire.ThreadView:
         check_claims(caller, request)
-        command = AddMembers(caller, thread_id, self._context.new_id(), tuple(dict.fromkeys(request.members)))
+        members = tuple(dict.fromkeys(request.members))
+        policy = self._context.rails.direct_messages
+        command = AddMembers(caller, thread_id, self._context.new_id(), members, policy)
         await self._context.store.submit(command)
         return await self.get(caller, thread_id)
 
     async def remove_members(self, caller: Caller, thread_id: str, request: wire.ChangeMembers) -> wire.ThreadView:
         check_claims(caller, request)
-        thread = await self._visible(caller, thread_id)
+        store = self._context.store
         command = RemoveMembers(caller, thread_id, self._context.new_id(), tuple(dict.fromkeys(request.members)))
-        await self._context.store.submit(command)
-        # Who has just left may not look again; what is answered is what was visible a moment ago.
-        return views.thread(thread, await self._context.store.read(MembersOf(thread_id)))
+        await store.submit(command)
+        # Who has just left may not look again, except at what leaving made of it.
+        [found], members = await store.read_together(
+            ThreadFor(caller.workspace_id, thread_id, caller.handle), MembersOf(thread_id)
+        )
+        return views.thread(found.thread, members)
 
     async def change_status(self, caller: Caller, thread_id: str, request: wire.ChangeStatus) -> wire.ThreadView:
         check_claims(caller, request)
-        guardrail.check_text("reason", request.reason or "")
         command = ChangeStatus(
             caller,
             thread_id,
@@ -122,6 +126,7 @@ class Threads:
             request.reason,
             request.escalation_owner,
             request.override,
+            self._context.rails.direct_messages,
         )
         await self._context.store.submit(command)
         return await self.get(caller, thread_id)

@@ -31,12 +31,13 @@ class Chores:
 
     async def add_workspace(self: Engine, name: str, epoch: str, human: str) -> Workspace:
         now = await self.now()
+        new = {"name": name, "epoch": epoch}  # the epoch tells ours from one that was there before
         added, *_ = await self.transact(
             [
-                ("add_workspace", {"name": name, "epoch": epoch, "now": now}),
-                ("add_first_principal", _principal(name, SYSTEM, "system", "", now)),
-                ("add_first_principal", _principal(name, human, "human", HUMAN_ROLE, now)),
-                ("add_first_role", {"name": name, "handle": human, "role": HUMAN_ROLE}),
+                ("add_workspace", {**new, "now": now}),
+                ("add_first_principal", {**new, **_principal(SYSTEM, "system", "", now)}),
+                ("add_first_principal", {**new, **_principal(human, "human", HUMAN_ROLE, now)}),
+                ("add_first_role", {**new, "handle": human, "role": HUMAN_ROLE}),
             ]
         )
         if not added:
@@ -96,5 +97,5 @@ class Chores:
         await self.transact([("forget_old_refusals", {"before": before})])
 
 
-def _principal(name: str, handle: str, kind: str, roles: str, now: int) -> dict[str, Any]:
-    return {"name": name, "handle": handle, "kind": kind, "roles": roles, "now": now}
+def _principal(handle: str, kind: str, roles: str, now: int) -> dict[str, Any]:
+    return {"handle": handle, "kind": kind, "roles": roles, "now": now}

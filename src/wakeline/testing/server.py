@@ -10,12 +10,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+COMMAND = (sys.executable, "-m", "wakeline", "up")
 READY = "Wakeline is ready: "
 START_SECONDS = 60
 STOP_SECONDS = 30
@@ -41,13 +42,21 @@ class Answer:
 
 class ServerProcess:
     def __init__(
-        self, data: Path, *, database: str = "", environ: Mapping[str, str] | None = None, **settings: Any
+        self,
+        data: Path,
+        *,
+        database: str = "",
+        environ: Mapping[str, str] | None = None,
+        command: Sequence[str] = COMMAND,
+        **settings: Any,
     ) -> None:
         self.data = data
         self.database = database
+        self._command = command
         self._settings = settings
         self._extra = dict(environ or {})
         self._process: subprocess.Popen[str] | None = None
+        self._listener: threading.Thread | None = None
         self._output: list[str] = []
         self.url = ""
 
@@ -77,15 +86,17 @@ class ServerProcess:
             **self.environ,
             **{f"WAKELINE_{name.upper()}": str(value) for name, value in flags.items() if value != ""},
         }
+        self.url = ""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "wakeline", "up"],
+            self._command,
             env=environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
         ready = threading.Event()
-        threading.Thread(target=self._listen, args=(self._process, ready), daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(self._process, ready), daemon=True)
+        self._listener.start()
         if not ready.wait(START_SECONDS) or not self.url:
             self.kill()
             raise RuntimeError(f"the server did not start:\n{self.output}")
@@ -108,13 +119,15 @@ class ServerProcess:
 
     def kill(self) -> None:
         """As if the power failed for this process."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)  # does nothing if it has ended
             self._wait()
 
     def _wait(self) -> int:
         assert self._process is not None
         code = self._process.wait(STOP_SECONDS)
+        if self._listener is not None:
+            self._listener.join()  # before its end of the pipe is closed
         if self._process.stdout is not None:
             self._process.stdout.close()
         return code

@@ -7,17 +7,22 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-Handle = Annotated[str, Meta(pattern=r"^@[a-z0-9][a-z0-9._-]{0,62}$", examples=["@alice"])]
-Role = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_-]{0,62}$", examples=["reviewer"])]
+# "$" alone lets a newline follow, in Python but not in JSON Schema; "$(?!\n)" means the end in both.
+HANDLE_PATTERN = r"^@[a-z0-9][a-z0-9._-]{0,62}$(?!\n)"
+ROLE_PATTERN = r"^[a-z][a-z0-9_-]{0,62}$(?!\n)"
+
+Handle = Annotated[str, Meta(pattern=HANDLE_PATTERN, examples=["@alice"])]
+Role = Annotated[str, Meta(pattern=ROLE_PATTERN, examples=["reviewer"])]
 Address = Annotated[
     str,
     Meta(
-        pattern=r"^(@[a-z0-9][a-z0-9._-]{0,62}|role:[a-z][a-z0-9_-]{0,62}|everyone)$",
+        pattern=r"^(@[a-z0-9][a-z0-9._-]{0,62}|role:[a-z][a-z0-9_-]{0,62}|everyone)$(?!\n)",
         examples=["@bob", "role:reviewer", "everyone"],
     ),
 ]
-Id = Annotated[str, Meta(pattern=r"^[0-9A-Za-z]{26}$", examples=["01JD3Z8Q0W4T6N9X2C5V7B1M3K"])]
-TokenId = Annotated[str, Meta(pattern=r"^[0-9A-Za-z._:-]{1,200}$")]
+Id = Annotated[str, Meta(pattern=r"^[0-9A-Za-z]{26}$(?!\n)", examples=["01JD3Z8Q0W4T6N9X2C5V7B1M3K"])]
+TokenId = Annotated[str, Meta(pattern=r"^[0-9A-Za-z._~:=+-]{1,200}$(?!\n)")]
+Session = Annotated[str, Meta(pattern=r"^[^\u0000]{1,200}$(?!\n)")]
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
 Tag = Annotated[str, Meta(min_length=1, max_length=64)]
 Tags = Annotated[list[Tag], Meta(max_length=32)]

@@ -8,7 +8,7 @@ from typing import Any
 from wakeline.wire.common import Answer
 
 
-class ErrorBody(Answer):
+class ErrorBody(Answer, frozen=True):
     code: str
     message: str
     hint: str
@@ -16,7 +16,7 @@ class ErrorBody(Answer):
     retryable: bool
 
 
-class ErrorAnswer(Answer):
+class ErrorAnswer(Answer, frozen=True):
     error: ErrorBody
     request_id: str
     occurred_at: datetime

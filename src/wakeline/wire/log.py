@@ -11,19 +11,19 @@ from wakeline.wire.common import Answer, Handle, Id, Limit, Query
 from wakeline.wire.messages import MessageView
 
 
-class SearchQuery(Query):
+class SearchQuery(Query, frozen=True):
     q: Annotated[str, Meta(min_length=1, max_length=500)]
     thread_id: Id | None = None
     sender: Handle | None = None
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
 
 
-class Found(Answer):
+class Found(Answer, frozen=True):
     messages: list[MessageView]
     indexed_to: int
 
 
-class EventView(Answer):
+class EventView(Answer, frozen=True):
     """One row of the log, as the event stream and `GET /v1/log` show it."""
 
     log_id: int
@@ -38,16 +38,16 @@ class EventView(Answer):
     data: dict[str, Any] | UnsetType = UNSET
 
 
-class LogQuery(Query):
+class LogQuery(Query, frozen=True):
     after: Annotated[str, Meta(max_length=64)] = "0"
     limit: Limit = 100
 
 
-class EventsQuery(Query):
+class EventsQuery(Query, frozen=True):
     after: Annotated[str, Meta(max_length=64)] | None = None
 
 
-class LogPage(Answer):
+class LogPage(Answer, frozen=True):
     events: list[EventView]
     position: str
     has_more: bool

@@ -26,9 +26,10 @@ from wakeline.wire.common import (
 )
 
 
-class PostMessage(Request):
+class PostMessage(Request, frozen=True):
     body: str
-    to: list[Address] | str | UnsetType = UNSET  # a pattern on both sides of a union makes msgspec free it twice
+    # The lone string is checked later: a pattern on both sides of a union makes msgspec free it twice.
+    to: Annotated[list[Address], Meta(min_length=1, max_length=1000)] | str | UnsetType = UNSET
     thread_id: Id | UnsetType = UNSET
     subject: str | None = None
     kind: MessageKind = "chat"
@@ -47,7 +48,7 @@ class PostMessage(Request):
     session_id: str | UnsetType = UNSET
 
 
-class ReceiptView(Answer):
+class ReceiptView(Answer, frozen=True):
     recipient: str
     seen_at: datetime | None = None
     read_at: datetime | None = None
@@ -55,7 +56,7 @@ class ReceiptView(Answer):
     lapsed: str | None = None
 
 
-class MessageView(Answer):
+class MessageView(Answer, frozen=True):
     message_id: str
     thread_id: str
     seq: int
@@ -83,7 +84,7 @@ class MessageView(Answer):
     receipts: list[ReceiptView] | UnsetType = UNSET
 
 
-class Posted(Answer):
+class Posted(Answer, frozen=True):
     message_id: str
     thread_id: str
     seq: int
@@ -93,7 +94,7 @@ class Posted(Answer):
     reply: MessageView | UnsetType | None = UNSET
 
 
-class Inbox(Answer):
+class Inbox(Answer, frozen=True):
     messages: list[MessageView]
     unread: int
     has_more: bool
@@ -101,7 +102,7 @@ class Inbox(Answer):
     position: str
 
 
-class InboxQuery(Query):
+class InboxQuery(Query, frozen=True):
     limit: Limit = 50
     max_tokens: Tokens | None = None
     after: Annotated[str, Meta(max_length=64)] | None = None
@@ -109,19 +110,19 @@ class InboxQuery(Query):
     of: Handle | None = None
 
 
-class MessageIds(Request):
+class MessageIds(Request, frozen=True):
     message_ids: Annotated[list[Id], Meta(min_length=1, max_length=500)]
 
 
-class Acked(Answer):
+class Acked(Answer, frozen=True):
     acked: int
     unread: int
 
 
-class Archived(Answer):
+class Archived(Answer, frozen=True):
     archived: int
     unread: int
 
 
-class RetractMessage(Request):
+class RetractMessage(Request, frozen=True):
     reason: Reason | None = None

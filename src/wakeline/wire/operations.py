@@ -10,7 +10,7 @@ from msgspec import Meta
 from wakeline.wire.common import Answer, Handle, Limit, Query, Request
 
 
-class DeadLetterView(Answer):
+class DeadLetterView(Answer, frozen=True):
     dead_letter_id: str
     sender: str
     code: str
@@ -22,21 +22,21 @@ class DeadLetterView(Answer):
     message_id: str | None
 
 
-class DeadLettersQuery(Query):
+class DeadLettersQuery(Query, frozen=True):
     sender: Handle | None = None
     open: bool = True
     limit: Limit = 50
 
 
-class DeadLetters(Answer):
+class DeadLetters(Answer, frozen=True):
     dead_letters: list[DeadLetterView]
 
 
-class AddWorkspace(Request):
-    name: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$")]
+class AddWorkspace(Request, frozen=True):
+    name: Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,62}$(?!\n)")]
 
 
-class WorkspaceView(Answer):
+class WorkspaceView(Answer, frozen=True):
     name: str
     epoch: str
     last_log_id: int
@@ -44,23 +44,23 @@ class WorkspaceView(Answer):
     created_at: datetime
 
 
-class Workspaces(Answer):
+class Workspaces(Answer, frozen=True):
     workspaces: list[WorkspaceView]
 
 
-class Prune(Request):
+class Prune(Request, frozen=True):
     older_than_seconds: Annotated[int, Meta(ge=0, le=3_153_600_000)] | None = None
     keep: Annotated[int, Meta(ge=0, le=2**53)] | None = None
 
 
-class Pruned(Answer):
+class Pruned(Answer, frozen=True):
     log_rows: int
     messages: int
     first_log_id: int
     last_log_id: int
 
 
-class WhoAmI(Answer):
+class WhoAmI(Answer, frozen=True):
     handle: str
     workspace: str
     kind: str
@@ -69,7 +69,7 @@ class WhoAmI(Answer):
     expires_at: datetime | None
 
 
-class StatusAnswer(Answer):
+class StatusAnswer(Answer, frozen=True):
     version: str
     workspace: str
     epoch: str
@@ -85,17 +85,17 @@ class StatusAnswer(Answer):
     search_lag: int
 
 
-class Check(Answer):
+class Check(Answer, frozen=True):
     name: str
     ok: bool
     detail: str
 
 
-class Ready(Answer):
+class Ready(Answer, frozen=True):
     ready: bool
     checks: list[Check]
 
 
-class Health(Answer):
+class Health(Answer, frozen=True):
     status: Literal["ok"]
     version: str

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from wakeline.wire.common import Answer, Handle, Query, Request, Role, Scope
+from wakeline.wire.common import Answer, Handle, Key, Query, Request, Role, Scope
 
 
-class AddAgent(Request):
+class AddAgent(Request, frozen=True):
     handle: Handle
     role: Role | None = None
     roles: Annotated[list[Role], Meta(max_length=16)] = []
@@ -18,9 +18,10 @@ class AddAgent(Request):
     display_name: Annotated[str, Meta(max_length=200)] | None = None
     token: bool = True
     token_seconds: Annotated[int, Meta(ge=1, le=315_360_000)] | None = None
+    idempotency_key: Key | None = None
 
 
-class AgentView(Answer):
+class AgentView(Answer, frozen=True):
     handle: str
     kind: str
     role: str
@@ -31,31 +32,32 @@ class AgentView(Answer):
     unread: int | UnsetType = UNSET
 
 
-class AgentAdded(AgentView):
+class AgentAdded(AgentView, frozen=True):
     token: str | None = None
     jti: str | None = None
     expires_at: datetime | None = None
 
 
-class ChangeAgent(Request):
+class ChangeAgent(Request, frozen=True):
     roles: Annotated[list[Role], Meta(min_length=1, max_length=16)] | None = None
     display_name: Annotated[str, Meta(max_length=200)] | None = None
     retired: bool | None = None
 
 
-class Agents(Answer):
+class Agents(Answer, frozen=True):
     agents: list[AgentView]
 
 
-class CreateToken(Request):
+class CreateToken(Request, frozen=True):
     handle: Handle
     role: Role | None = None
     seconds: Annotated[int, Meta(ge=1, le=315_360_000)] | None = None
     session_id: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     note: Annotated[str, Meta(max_length=200)] | None = None
+    idempotency_key: Key | None = None
 
 
-class TokenView(Answer):
+class TokenView(Answer, frozen=True):
     jti: str
     handle: str
     role: str
@@ -67,25 +69,25 @@ class TokenView(Answer):
     revoked_at: datetime | None
 
 
-class TokenCreated(TokenView):
+class TokenCreated(TokenView, frozen=True):
     token: str
 
 
-class TokensQuery(Query):
+class TokensQuery(Query, frozen=True):
     handle: Handle | None = None
 
 
-class TokenList(Answer):
+class TokenList(Answer, frozen=True):
     tokens: list[TokenView]
 
 
-class PutGrant(Request):
+class PutGrant(Request, frozen=True):
     scope: Scope
     grantee: Handle
     owner: Handle
 
 
-class GrantView(Answer):
+class GrantView(Answer, frozen=True):
     scope: str
     grantee: str
     owner: str
@@ -93,27 +95,27 @@ class GrantView(Answer):
     created_at: datetime
 
 
-class Grants(Answer):
+class Grants(Answer, frozen=True):
     grants: list[GrantView]
 
 
-class PutBlock(Request):
+class PutBlock(Request, frozen=True):
     blocked: Handle
     blocker: Handle | None = None
 
 
-class BlockView(Answer):
+class BlockView(Answer, frozen=True):
     blocker: str
     blocked: str
     created_by: str
     created_at: datetime
 
 
-class Blocks(Answer):
+class Blocks(Answer, frozen=True):
     blocks: list[BlockView]
 
 
-class RefusalView(Answer):
+class RefusalView(Answer, frozen=True):
     handle: str
     rule: str
     minute: datetime
@@ -121,5 +123,5 @@ class RefusalView(Answer):
     last_message: str
 
 
-class Refusals(Answer):
+class Refusals(Answer, frozen=True):
     refusals: list[RefusalView]

@@ -24,7 +24,7 @@ from wakeline.wire.common import (
 from wakeline.wire.messages import MessageView
 
 
-class CreateThread(Request):
+class CreateThread(Request, frozen=True):
     title: Annotated[str, Meta(min_length=1, max_length=200)]
     type: ThreadType = "conversation"
     members: Annotated[list[Handle], Meta(max_length=1000)] = []
@@ -32,14 +32,14 @@ class CreateThread(Request):
     idempotency_key: Key | None = None
 
 
-class MemberView(Answer):
+class MemberView(Answer, frozen=True):
     handle: str
     joined_at: datetime
     joined_seq: int
     last_read_seq: int
 
 
-class ThreadView(Answer):
+class ThreadView(Answer, frozen=True):
     thread_id: str
     type: str
     status: str
@@ -54,72 +54,72 @@ class ThreadView(Answer):
     members: list[MemberView] | UnsetType = UNSET
 
 
-class Threads(Answer):
+class Threads(Answer, frozen=True):
     threads: list[ThreadView]
     has_more: bool
     next: str | None
 
 
-class ThreadsQuery(Query):
+class ThreadsQuery(Query, frozen=True):
     status: ThreadStatus | None = None
     type: ThreadType | None = None
     limit: Limit = 50
     after: Id | None = None
 
 
-class ChangeMembers(Request):
+class ChangeMembers(Request, frozen=True):
     members: Annotated[list[Handle], Meta(min_length=1, max_length=1000)]
 
 
-class ChangeStatus(Request):
+class ChangeStatus(Request, frozen=True):
     status: ThreadStatus
     reason: Reason | None = None
     escalation_owner: Handle | None = None
     override: bool = False
 
 
-class ReadQuery(Query):
+class ReadQuery(Query, frozen=True):
     since_seq: Seq = 0
     limit: Limit = 50
     max_tokens: Tokens | None = None
 
 
-class ThreadMessages(Answer):
+class ThreadMessages(Answer, frozen=True):
     messages: list[MessageView]
     next_seq: int
     has_more: bool
 
 
-class AckThread(Request):
+class AckThread(Request, frozen=True):
     last_read_seq: Annotated[int, Meta(ge=0, le=2**53)]
 
 
-class ThreadAcked(Answer):
+class ThreadAcked(Answer, frozen=True):
     last_read_seq: int
     unread: int
 
 
-class ParticipantSummary(Answer):
+class ParticipantSummary(Answer, frozen=True):
     handle: str
     messages: int
     last_read_seq: int
 
 
-class OpenQuestion(Answer):
+class OpenQuestion(Answer, frozen=True):
     message_id: str
     seq: int
     sender: str
     text: str
 
 
-class Decision(Answer):
+class Decision(Answer, frozen=True):
     message_id: str
     seq: int
     sender: str
     text: str
 
 
-class ThreadSummary(Answer):
+class ThreadSummary(Answer, frozen=True):
     thread_id: str
     title: str
     type: str

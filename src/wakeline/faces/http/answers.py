@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -45,6 +46,14 @@ def error_body(error: WakelineError, request_id: str, now: datetime) -> bytes:
             occurred_at=now,
         )
     )
+
+
+def error_wire(error: WakelineError, request_id: str, now: datetime) -> bytes:
+    """A whole answer as it travels, for what never became a request."""
+    body = error_body(error, request_id, now)
+    headers = [*error_headers(error, request_id), (b"content-length", b"%d" % len(body)), (b"connection", b"close")]
+    head = b"HTTP/1.1 %d %s\r\n" % (error.status, HTTPStatus(error.status).phrase.encode())
+    return head + b"".join(b"%s: %s\r\n" % header for header in headers) + b"\r\n" + body
 
 
 def error_headers(error: WakelineError, request_id: str) -> Headers:

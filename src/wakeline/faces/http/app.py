@@ -5,6 +5,7 @@ The same application serves TCP and the Unix socket; the connection says which o
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import re
@@ -16,9 +17,17 @@ from typing import Any
 import msgspec
 
 from wakeline import wire
-from wakeline.errors import Forbidden, Internal, MethodNotAllowed, NotFound, Unauthorized, WakelineError
+from wakeline.errors import (
+    Forbidden,
+    Internal,
+    InvalidArgument,
+    MethodNotAllowed,
+    NotFound,
+    Unauthorized,
+    WakelineError,
+)
 from wakeline.faces.http import openapi, stream
-from wakeline.faces.http.answers import Send, encode, error_body, error_headers, json_headers, send_bytes
+from wakeline.faces.http.answers import Send, encode, error_body, error_headers, error_wire, json_headers, send_bytes
 from wakeline.faces.http.connection import Connection
 from wakeline.faces.http.operations import OPERATIONS, PATH_PARAMETERS, Call, Operation
 from wakeline.faces.http.parsing import ClientGone, Receive, decode, parse_query, read_body
@@ -80,7 +89,9 @@ class Application:
         name, status = "unknown", 500
         try:
             name, status = await self._serve(scope, headers, receive, send, request_id)
-        except ClientGone:
+        except (ClientGone, asyncio.CancelledError):
+            if not _is_gone(scope):
+                raise
             status = 499
         except WakelineError as error:
             status = error.status
@@ -91,6 +102,12 @@ class Application:
             await self._fail(send, Internal("INTERNAL", "Something broke that should not."), request_id)
         finally:
             self._telemetry.served(name, status, time.perf_counter() - began)
+
+    def refuse(self, message: str) -> bytes:
+        """The answer to what is not even HTTP."""
+        error = InvalidArgument("MALFORMED_HTTP", message)
+        self._telemetry.refused(error)
+        return error_wire(error, self._new_id(), self._clock())
 
     async def _fail(self, send: Send, error: WakelineError, request_id: str) -> None:
         body = error_body(error, request_id, self._clock())
@@ -118,9 +135,11 @@ class Application:
             self._services,
             caller,
             parameters,
-            None if operation.query is None else parse_query(operation.query, scope["query_string"]),
+            parse_query(operation.query, scope["query_string"]),
             None if route.decoder is None else decode(route.decoder, await read_body(receive, self._request_limit)),
         )
+        if getattr(call.body, "wait_seconds", 0) > 0:
+            _stop_when_gone(scope)
         try:
             answer = await operation.handle(call)
         except WakelineError as error:
@@ -216,8 +235,21 @@ def _bearer(credentials: bytes) -> str:
         raise Unauthorized("TOKEN_INVALID", "The token is not one of ours.") from error
 
 
+def _stop_when_gone(scope: Scope) -> None:
+    """Nobody waits for a reply on behalf of a caller who has hung up.  What was posted stays posted."""
+    connection: Connection | None = scope.get("wakeline")
+    task = asyncio.current_task()
+    if connection is not None and task is not None:
+        connection.on_close = task.cancel
+
+
 def _wrong_workspace(caller: Caller) -> WakelineError:
     return Forbidden("WORKSPACE_MISMATCH", f"This token belongs to the workspace {caller.workspace}.", rule="workspace")
+
+
+def _is_gone(scope: Scope) -> bool:
+    connection: Connection | None = scope.get("wakeline")
+    return connection is None or connection.closed
 
 
 def _is_loopback(scope: Scope) -> bool:

@@ -35,7 +35,7 @@ def bind_tcp(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise Unavailable(
-            "STORE_LOCKED", f"Cannot listen on {host}:{port}: {error.strerror}.", "Choose another with --port."
+            "ADDRESS_UNAVAILABLE", f"Cannot listen on {host}:{port}: {error.strerror}.", "Choose another with --port."
         ) from error
     listener.listen(BACKLOG)
     listener.setblocking(False)
@@ -74,7 +74,7 @@ def _runtime_directory(data: Path, runtime: Path) -> Path:
     directory.mkdir(mode=0o700, exist_ok=True)
     status = directory.lstat()
     if status.st_uid != os.getuid() or directory.is_symlink():
-        raise Unavailable("STORE_LOCKED", f"{directory} belongs to somebody else.", "Choose a shorter --data.")
+        raise Unavailable("ADDRESS_UNAVAILABLE", f"{directory} belongs to somebody else.", "Choose a shorter --data.")
     directory.chmod(0o700)
     return directory
 
@@ -100,6 +100,7 @@ class Listeners:
                 access_log=False,
                 log_config=None,
                 server_header=False,
+                proxy_headers=False,  # who is on loopback must not be a matter of a header
                 timeout_keep_alive=75,
                 timeout_graceful_shutdown=max(1, round(drain_seconds)),
                 backlog=BACKLOG,

@@ -91,9 +91,7 @@ def _path_parameters(path: str) -> list[dict[str, Any]]:
     ]
 
 
-def _query_parameters(kind: type[wire.Query] | None) -> list[dict[str, Any]]:
-    if kind is None:
-        return []
+def _query_parameters(kind: type[wire.Query]) -> list[dict[str, Any]]:
     schema = msgspec.json.schema(kind)
     fields = schema["$defs"][kind.__name__]
     required = fields.get("required", [])

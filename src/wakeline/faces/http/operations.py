@@ -32,7 +32,7 @@ class Operation(msgspec.Struct, frozen=True):
     handle: Callable[[Call], Awaitable[Any]]
     answer: type[wire.Answer]
     body: type[wire.Request] | None = None
-    query: type[wire.Query] | None = None
+    query: type[wire.Query] = wire.Query
     status: int = 200
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -12,9 +13,10 @@ from wakeline.errors import InvalidArgument, TooLarge
 
 T = TypeVar("T")
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+_nul = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # JSON's only spelling of it; escaped backslashes may stand before
 
 
-class ClientGone(Exception):  # noqa: N818 - not an error: nobody is left to answer
+class ClientGone(Exception):
     """The caller hung up before its request was complete."""
 
 
@@ -36,6 +38,8 @@ async def read_body(receive: Receive, limit: int) -> bytes:
 
 
 def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    if b"\\u0000" in body and _nul.search(body):
+        raise InvalidArgument("MALFORMED_JSON", "The request contains a NUL character.")
     try:
         return decoder.decode(body or b"{}")
     except msgspec.ValidationError as error:
@@ -45,16 +49,7 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 
 
 def parse_query(kind: type[T], query_string: bytes) -> T:
-    try:
-        pairs = parse_qsl(
-            query_string.decode("ascii"),
-            keep_blank_values=True,
-            strict_parsing=False,
-            errors="strict",
-            max_num_fields=50,
-        )
-    except ValueError as error:
-        raise InvalidArgument("INVALID_ARGUMENT", "The query string is not valid.") from error
+    pairs = _pairs(query_string) if query_string else []
     fields = dict(pairs)
     if len(fields) < len(pairs):
         raise InvalidArgument("INVALID_ARGUMENT", "A query parameter is given twice.", "Give each one once.")
@@ -65,3 +60,16 @@ def parse_query(kind: type[T], query_string: bytes) -> T:
     if any("\0" in value for value in fields.values()):
         raise InvalidArgument("INVALID_ARGUMENT", "A query parameter contains a NUL character.", "Leave it out.")
     return parsed
+
+
+def _pairs(query_string: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(
+            query_string.decode("ascii"),
+            keep_blank_values=True,
+            strict_parsing=False,
+            errors="strict",
+            max_num_fields=50,
+        )
+    except ValueError as error:
+        raise InvalidArgument("INVALID_ARGUMENT", "The query string is not valid.") from error

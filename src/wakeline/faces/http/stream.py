@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import deque
 
 from wakeline import wire
+from wakeline.errors import Unavailable
 from wakeline.faces.http.answers import Headers, Send, encode
 from wakeline.faces.http.connection import Connection
-from wakeline.service import Caller, Published, Services
+from wakeline.service import Caller, Published, Services, Stream
 from wakeline.service.events import event_view
 
 KEEP_ALIVE = b": keep-alive\n\n"
+CONNECTED = b": connected\n\n"
+FUTURE = b": the position lay in the future; this begins at the end\n\n"
 
 
 def frame(view: wire.EventView) -> bytes:
@@ -40,22 +43,17 @@ def _headers(request_id: str, position: str) -> Headers:
 async def serve(
     services: Services, caller: Caller, after: str | None, connection: Connection, send: Send, request_id: str
 ) -> None:
-    start = await services.logs.start(caller, after)
-    services.hub.check_room()
-    position = f"{start.epoch}-{start.after}"
-    await send({"type": "http.response.start", "status": 200, "headers": _headers(request_id, position)})
-    hello = b": the position lay in the future; this begins at the end\n\n" if start.clamped else b": connected\n\n"
-    await _write(send, hello)
-    async for rows in services.logs.catch_up(caller, start.after):
-        if connection.closed:
-            return
-        if rows:
-            await _write(send, b"".join(encoded(Published(row, start.epoch)) for row in rows))
-    # No await between the end of catching up and joining: nothing can be missed or doubled.
-    stream = services.hub.join(caller, start.after, connection.abort)
+    stream = services.hub.open(caller, connection.abort)
     connection.on_close = stream.close
     try:
-        while not stream.closed and not connection.closed:
+        start = await services.logs.start(caller, after)
+        headers = _headers(request_id, f"{start.epoch}-{start.after}")
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await _write(send, FUTURE if start.clamped else CONNECTED)
+        await _catch_up(services, stream, start.after, start.epoch, send)
+        # No await between the end of catching up and joining: nothing can be missed or doubled.
+        services.hub.join(stream, start.after)
+        while not (stream.closed or connection.closed):
             await stream.wait()
             while stream.queue and not stream.closed:
                 await _write(send, b"".join(_drain(stream.queue)))
@@ -63,6 +61,17 @@ async def serve(
         services.hub.leave(stream)
     if not connection.closed:
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _catch_up(services: Services, stream: Stream, after: int, epoch: str, send: Send) -> None:
+    try:
+        async for rows in services.logs.catch_up(stream.caller, after):
+            if stream.closed:
+                return
+            if rows:
+                await _write(send, b"".join(encoded(Published(row, epoch)) for row in rows))
+    except Unavailable:
+        stream.close()  # the answer has begun: it ends here, and the listener resumes from its last id
 
 
 def _drain(queue: deque[Published | None]) -> list[bytes]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from wakeline.errors import Conflict, InvalidArgument, Unavailable
+from wakeline.errors import InvalidArgument, Unavailable
 from wakeline.store.sqlite.connection import connect, transaction, translated
 from wakeline.store.sqlite.lock import DataLock
 from wakeline.store.sqlite.search import SearchIndex
@@ -23,10 +23,10 @@ def backup(database: Path, target: Path, progress: Callable[[int, int], None]) -
     if not database.exists():
         raise InvalidArgument("INVALID_ARGUMENT", f"There is no database at {database}.", "Give --data.")
     if target.exists():
-        raise Conflict("INVALID_ARGUMENT", f"{target} exists already.", "Choose a new name.")
+        raise InvalidArgument("INVALID_ARGUMENT", f"{target} exists already.", "Choose a new name.")
     partial = target.with_name(target.name + ".partial")
-    partial.unlink(missing_ok=True)
     with translated():
+        _discard(partial)
         source = connect(database, readonly=True)
         copy = apsw.Connection(str(partial))
         # The open read keeps the moment still: without it, every foreign write would start the copy over.
@@ -39,8 +39,8 @@ def backup(database: Path, target: Path, progress: Callable[[int, int], None]) -
         copy.pragma("journal_mode", "delete")
         copy.close()
         source.close()
-    _sync(partial)
-    partial.replace(target)
+        _sync(partial)
+        partial.replace(target)
 
 
 def restore(source: Path, data: Path, *, force: bool) -> str:
@@ -48,40 +48,67 @@ def restore(source: Path, data: Path, *, force: bool) -> str:
     problems = check(source)
     if problems:
         raise Unavailable("STORE_CORRUPT", f"{source} is damaged: {problems[0]}", "Try an older backup.")
-    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with translated():
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
     target = data / DATABASE
     with DataLock(data):
         if target.exists() and not force:
-            raise Conflict("INVALID_ARGUMENT", f"{target} exists.", "Use --force; the old one is kept beside it.")
+            raise InvalidArgument("INVALID_ARGUMENT", f"{target} exists.", "Use --force; the old one stays beside it.")
         incoming = target.with_name(DATABASE + ".incoming")
-        incoming.unlink(missing_ok=True)
-        backup(source, incoming, lambda _done, _total: None)
-        epoch = _renew_epochs(incoming)
-        if target.exists():
-            _set_aside(target)
-        incoming.replace(target)
-        SearchIndex.discard(data / "search.db")
+        with translated():
+            _discard(incoming)
+            backup(source, incoming, lambda _done, _total: None)
+            epoch = _renew_epochs(incoming)
+            SearchIndex.discard(data / "search.db")
+            if target.exists():
+                _keep(target)
+            incoming.replace(target)
+            _sync(data)
     return epoch
 
 
 def _renew_epochs(database: Path) -> str:
     epoch = new_epoch()
-    with translated():
-        connection = connect(database)
-        with transaction(connection):
-            connection.execute("UPDATE workspaces SET epoch = ?", (epoch,))
-        connection.pragma("journal_mode", "delete")
-        connection.close()
+    connection = connect(database)
+    with transaction(connection):
+        connection.execute("UPDATE workspaces SET epoch = ?", (epoch,))
+    connection.pragma("journal_mode", "delete")
+    connection.close()
     return epoch
 
 
-def _set_aside(database: Path) -> None:
-    """The database and its write-ahead log belong together: both move."""
+def _keep(database: Path) -> None:
+    """Give the old database a second name.  It stays whole under its first one until the new one takes that.
+
+    Its write-ahead log must be gone by then, because SQLite would apply it to the new one.
+    """
     kept = database.with_name(f"{database.name}.before-restore-{secrets.token_hex(4)}")
-    for suffix in ("-wal", "-shm", ""):
+    _fold_in(database)
+    for suffix in ("-wal", "-shm"):  # only a damaged one still has them
         part = database.with_name(database.name + suffix)
         if part.exists():
             part.rename(kept.with_name(kept.name + suffix))
+    os.link(database, kept)
+
+
+def _fold_in(database: Path) -> None:
+    """Move what is in the write-ahead log into the database, unless that is too damaged to take it."""
+    try:
+        connection = connect(database)
+        [(busy, _, _)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        connection.close()
+    except (apsw.CorruptError, Unavailable) as error:
+        if isinstance(error, Unavailable) and error.code != "STORE_CORRUPT":
+            raise
+        return
+    if busy:
+        raise Unavailable("STORE_BUSY", f"Another program reads {database}; nothing was changed.")
+
+
+def _discard(database: Path) -> None:
+    """What a copy that was killed has left.  A stale log beside a new file would be taken for its own."""
+    for suffix in ("-journal", "-wal", "-shm", ""):
+        database.with_name(database.name + suffix).unlink(missing_ok=True)
 
 
 def check(database: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,9 +22,13 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
         connection = apsw.Connection(str(path), flags=flags | apsw.SQLITE_OPEN_URI, statementcachesize=200)
         connection.set_busy_timeout(BUSY_MILLISECONDS)
         if not readonly:
+            if connection.readonly("main"):  # SQLite opens it all the same, and even begins "writing"
+                raise Unavailable("STORE_READ_ONLY", f"{path} cannot be written.")
             connection.pragma("journal_mode", "wal")
             # An answered post survives power loss.  With group commit this costs nothing over NORMAL.
             connection.pragma("synchronous", "FULL")
+            # Hot pages are written back once per checkpoint: fewer of them, and fewer commits that wait for one.
+            connection.pragma("wal_autocheckpoint", 8_000)
         connection.pragma("temp_store", "MEMORY")
         connection.pragma("cache_size", -65_536)
         connection.pragma("mmap_size", 1 << 30)
@@ -71,22 +76,25 @@ def transaction(connection: apsw.Connection) -> Iterator[None]:
 def translated() -> Iterator[None]:
     try:
         yield
-    except apsw.Error as error:
+    except (apsw.Error, OSError) as error:
         raise translate(error) from error
 
 
-def translate(error: apsw.Error) -> WakelineError:
+def translate(error: apsw.Error | OSError) -> WakelineError:
     text = str(error)
     match error:
-        case apsw.FullError():
+        case apsw.FullError() | OSError(errno=errno.ENOSPC | errno.EDQUOT):
             return Unavailable("STORE_FULL", "The disk that holds the database is full; nothing was written.")
         case apsw.BusyError() | apsw.LockedError():
             return Unavailable("STORE_BUSY", "Another program holds the database; nothing was written.")
         case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.CantOpenError():
             return Unavailable("STORE_READ_ONLY", f"The database cannot be opened for writing: {text}.")
+        case OSError(errno=errno.EACCES | errno.EPERM | errno.EROFS):
+            path = error.filename or "The data directory"
+            return Unavailable("STORE_READ_ONLY", f"{path} cannot be written: {error.strerror}.")
         case apsw.CorruptError() | apsw.NotADBError():
             return Unavailable("STORE_CORRUPT", f"The database file is damaged: {text}.")
-        case apsw.IOError() | apsw.NoMemError():
+        case apsw.IOError() | apsw.NoMemError() | OSError():
             return Unavailable("STORE_UNAVAILABLE", f"The database cannot be reached: {text}.")
         case _:
             return Internal("INTERNAL", f"The database refused a write: {text}.")

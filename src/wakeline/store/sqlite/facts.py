@@ -81,9 +81,7 @@ class Loader:
     def _principals(self, workspace_id: int, needs: Needs, holders: list[tuple[str, str]]) -> list[Principal]:
         if needs.everyone:
             return self._rows(_principals, "everyone", workspace_id, needs.handles or {""})
-        return self._rows(
-            _principals, "principals", workspace_id, needs.handles | {handle for _, handle in holders}
-        )
+        return self._rows(_principals, "principals", workspace_id, needs.handles | {handle for _, handle in holders})
 
     def _rows(
         self, decoder: msgspec.json.Decoder[list[R]], kind: str, workspace_id: int, keys: Collection[Any]

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from wakeline.errors import Unavailable
+from wakeline.store.sqlite.connection import translated
 
 
 class DataLock:
@@ -26,12 +27,8 @@ class DataLock:
         self.release()
 
     def acquire(self) -> None:
-        try:
+        with translated():
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise Unavailable(
-                "STORE_READ_ONLY", f"The data directory {self._path.parent} cannot be written: {error.strerror}."
-            ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -40,9 +37,10 @@ class DataLock:
             raise Unavailable(
                 "STORE_LOCKED", f"{self._path.parent} is served by another Wakeline (pid {holder})."
             ) from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         self._descriptor = descriptor
+        with translated():
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         if self._descriptor is not None:

@@ -10,14 +10,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import apsw
 
 from wakeline.core.message import Message
 from wakeline.core.store import Search
+from wakeline.errors import Unavailable
 from wakeline.store import statements
 from wakeline.store.sqlite.connection import connect, transaction, translated
+
+A = TypeVar("A")
 
 SLICE = 256
 
@@ -41,17 +44,42 @@ class SearchIndex:
     def _open(self) -> apsw.Connection:
         try:
             return self._attach()
-        except (apsw.CorruptError, apsw.NotADBError):
-            self.discard(self._path)
-            return self._attach()
+        except Unavailable as error:
+            if error.code != "STORE_CORRUPT":
+                raise
+        self.discard(self._path)
+        return self._attach()
 
     def _attach(self) -> apsw.Connection:
         connection = connect(self._path)
-        connection.pragma("synchronous", "NORMAL")  # lost work is done again from the log
-        connection.execute("ATTACH ? AS store", (f"file:{self._database}?mode=ro",))
-        with transaction(connection):
-            connection.execute(_SCHEMA)
+        with translated():
+            connection.pragma("synchronous", "NORMAL")  # lost work is done again from the log
+            connection.execute("ATTACH ? AS store", (f"{self._database.absolute().as_uri()}?mode=ro",))
+            with transaction(connection):
+                connection.execute(_SCHEMA)
         return connection
+
+    def _mending(self, work: Callable[[], A]) -> A:
+        """Do it; if the index turns out to be damaged, do it again with a new one."""
+        with self._lock:
+            try:
+                with translated():
+                    return work()
+            except Unavailable as error:
+                if error.code != "STORE_CORRUPT" or self._is_sound():
+                    raise
+            self._connection.close()
+            self.discard(self._path)
+            self._connection = self._attach()
+            with translated():
+                return work()
+
+    def _is_sound(self) -> bool:
+        """Then it is the store that is damaged, and nothing here helps."""
+        try:
+            return self._connection.execute("PRAGMA main.quick_check(1)").fetchall() == [("ok",)]
+        except apsw.Error:
+            return False
 
     @staticmethod
     def discard(path: Path) -> None:
@@ -60,16 +88,16 @@ class SearchIndex:
 
     def follow(self, keep_going: Callable[[], bool]) -> int:
         """Index slices until the end of the log or until told to stop; answers how many messages were indexed."""
+        return self._mending(lambda: self._follow(keep_going))
+
+    def _follow(self, keep_going: Callable[[], bool]) -> int:
         indexed = 0
-        with self._lock, translated():
-            for workspace_id, epoch in list(
-                self._connection.execute("SELECT workspace_id, epoch FROM store.workspaces")
-            ):
-                while keep_going():
-                    count, more = self._slice(workspace_id, epoch)
-                    indexed += count
-                    if not more:
-                        break
+        for workspace_id, epoch in list(self._connection.execute("SELECT workspace_id, epoch FROM store.workspaces")):
+            while keep_going():
+                count, more = self._slice(workspace_id, epoch)
+                indexed += count
+                if not more:
+                    break
         return indexed
 
     def _slice(self, workspace_id: int, epoch: str) -> tuple[int, bool]:
@@ -93,7 +121,16 @@ class SearchIndex:
             rows: list[Any] = self._connection.execute("SELECT workspace_id, last_log_id FROM cursors").fetchall()
             return dict(rows)
 
-    def search(self, query: Search) -> list[Message]:
+    def search(self, query: Search, keep_going: Callable[[], bool]) -> list[Message]:
+        """Follow the log to its end, then search."""
+
+        def work() -> list[Message]:
+            self._follow(keep_going)
+            return self._search(query)
+
+        return self._mending(work)
+
+    def _search(self, query: Search) -> list[Message]:
         words = " ".join('"' + phrase.replace('"', '""') + '"' for phrase in query.phrases)
         given = {
             "words": words,
@@ -105,10 +142,9 @@ class SearchIndex:
             "limit": query.limit,
         }
         statement = statements.load("sqlite", "search")
-        with self._lock, translated():
-            values = tuple(given[name] for name in statement.parameters)
-            rows: list[Any] = self._connection.execute(statement.text, values).fetchall()
-            return [Message(*row) for row in rows]
+        values = tuple(given[name] for name in statement.parameters)
+        rows: list[Any] = self._connection.execute(statement.text, values).fetchall()
+        return [Message(*row) for row in rows]
 
     def close(self) -> None:
         with self._lock:

@@ -127,15 +127,17 @@ class SqliteStore(Chores):
         return indexed
 
     async def search(self, query: Search) -> list[Message]:
-        await asyncio.to_thread(self._search.follow, lambda: not self._closing)
-        return await asyncio.to_thread(self._search.search, query)
+        return await asyncio.to_thread(self._search.search, query, lambda: not self._closing)
 
     # -- operations ---------------------------------------------------------------------------------------------------
 
     async def check(self) -> list[tuple[str, bool, str]]:
         with translated():
             [(count,)] = self._reading.execute("SELECT count(*) FROM workspaces")
-        await self._writer.run(lambda _: None)
+        if self._writer.trouble is None:
+            await self._writer.run(lambda _: None)  # is the way to the lock free?
+        else:
+            await self.transact([("touch_workspaces", {})])  # a full disk shows only when something is written
         return [("store", True, f"SQLite {apsw.sqlite_lib_version()}, {count} workspaces, writable")]
 
     async def close(self) -> None:

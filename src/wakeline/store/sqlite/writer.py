@@ -9,7 +9,10 @@ What can go wrong, and what then happens:
 - A command is refused: that is its answer; the others of the batch never notice.
 - A constraint fails or a decision has a bug: the transaction is rolled back and the batch runs again one by one, so
   only the guilty one fails.
-- The store itself fails (disk full, file gone): the whole batch is answered with that error.  Nothing was written.
+- The store itself fails (disk full, file gone): the whole batch is answered with that error.  Nothing was written, and
+  the next batch tries again, so the server goes on by itself when the disk does.
+- Another program holds the database: the batch waits for it a while.  Once that was in vain, the ones after it are
+  refused almost at once, until a write gets through again: nobody waits for a wait that has already failed.
 - We are killed: nothing of the open transaction is on disk and nobody was answered.
 """
 
@@ -30,12 +33,13 @@ from wakeline.core.picture import Changes, Picture
 from wakeline.core.store import Command
 from wakeline.errors import Internal, Unavailable, WakelineError
 from wakeline.store import statements
-from wakeline.store.sqlite.connection import transaction, translate
+from wakeline.store.sqlite.connection import BUSY_MILLISECONDS, transaction, translate
 from wakeline.store.sqlite.facts import Loader
 
 _log = logging.getLogger(__name__)
 
 MAX_BATCH = 512
+HURRIED_MILLISECONDS = 50
 _TABLES = ("log", *(name for name in Changes.__slots__ if name not in ("log", "refusals")), "refusals")
 _astuple = msgspec.structs.astuple
 
@@ -76,6 +80,7 @@ class Writer:
         self._close_batch = statements.load("sqlite", "close_batch").text
         self._thread = threading.Thread(target=self._run, name="wakeline-writer", daemon=True)
         self._closed = False
+        self.trouble: WakelineError | None = None  # why the last write failed; None once one succeeds
         self._thread.start()
 
     # -- called on the event loop -------------------------------------------------------------------------------------
@@ -133,16 +138,20 @@ class Writer:
     def _commit_or_split(self, batch: list[Submission]) -> list[tuple[asyncio.Future[Any], Any]]:
         try:
             outcomes = self._commit([item.command for item in batch])
-        except (apsw.ConstraintError, ArithmeticError, LookupError, TypeError, ValueError) as error:
-            if len(batch) > 1:
+            self._note(None)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the thread lives on and everybody is answered
+            failure = _failure(error)
+            if isinstance(failure, Internal) and len(batch) > 1:
                 return [pair for item in batch for pair in self._commit_or_split([item])]
-            _log.exception("a write failed alone: %s", type(batch[0].command).__name__, exc_info=error)
-            outcomes = [Internal("INTERNAL", "The write failed because of a bug; nothing was written.")]
-        except apsw.Error as error:
-            outcomes = [translate(error)] * len(batch)
-        except WakelineError as error:
-            outcomes = [error] * len(batch)
+            self._note(failure)
+            outcomes = [failure] * len(batch)
         return [(item.future, outcome) for item, outcome in zip(batch, outcomes, strict=True)]
+
+    def _note(self, trouble: WakelineError | None) -> None:
+        if trouble is not self.trouble:
+            busy = trouble is not None and trouble.code == "STORE_BUSY"
+            self._connection.set_busy_timeout(HURRIED_MILLISECONDS if busy else BUSY_MILLISECONDS)
+            self.trouble = trouble
 
     def _commit(self, commands: Sequence[Command[Any]]) -> list[Any]:
         """One transaction for all of them; a workspace at a time, each over its own picture."""
@@ -183,10 +192,10 @@ class Writer:
         try:
             with transaction(self._connection):
                 outcome = job.work(self._connection)
-        except apsw.Error as error:
-            outcome = translate(error)
-        except WakelineError as error:
-            outcome = error
+            self._note(None)
+        except Exception as error:  # noqa: BLE001 - as above
+            outcome = _failure(error)
+            self._note(outcome)
         self._answer([(job.future, outcome)])
 
     def _answer(self, pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
@@ -194,6 +203,15 @@ class Writer:
 
 
 _STOP = object()
+
+
+def _failure(error: Exception) -> WakelineError:
+    if isinstance(error, WakelineError):
+        return error
+    if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
+        return translate(error)
+    _log.error("a write failed because of a bug", exc_info=error)
+    return Internal("INTERNAL", "The write failed because of a bug; nothing was written.")
 
 
 def _settle(pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:

@@ -1,0 +1,1 @@
+"""What callers see: each face parses, calls one service method and renders."""

@@ -1,0 +1,1 @@
+"""The shared store: PostgreSQL behind any number of Wakeline nodes."""

@@ -1,0 +1,89 @@
+-- Everything one batch must know, as one JSON document: one statement sees one moment.
+-- Single keys come as arrays (one index scan finds them all), compound ones are looked up one by one.  The plan may be
+-- made while the tables are empty, so it must not depend on guesses: OFFSET 0 keeps the planner from turning lookups
+-- around into a scan, "+ 0" says that an id finds the row and the workspace only has to agree, and BETWEEN with its
+-- ORDER BY asks for an order that only the index by audience has.
+-- Messages come without their bodies: no decision reads them.
+WITH
+asked_messages AS MATERIALIZED (
+  SELECT * FROM messages
+  WHERE workspace_id = :workspace_id AND message_id = ANY (ARRAY(
+    SELECT unnest(:messages::text[] || :receipts_of::text[])
+    UNION SELECT pair ->> 0 FROM jsonb_array_elements(:receipts::jsonb) AS pairs (pair)))
+),
+asked_threads AS MATERIALIZED (
+  SELECT unnest(:threads::text[]) AS thread_id
+  UNION SELECT thread_id FROM asked_messages
+  UNION SELECT t.thread_id
+    FROM unnest(:audience_keys::text[]) AS k (audience_key)
+    CROSS JOIN LATERAL (
+      SELECT thread_id FROM threads
+      WHERE workspace_id = :workspace_id AND audience_key BETWEEN k.audience_key AND k.audience_key
+      ORDER BY audience_key
+      LIMIT 1) t
+  UNION SELECT t.thread_id
+    FROM members m
+    JOIN threads t ON t.thread_id = m.thread_id AND t.type = 'workflow' AND t.status = 'active'
+    WHERE m.workspace_id = :workspace_id AND m.handle = ANY (:workflows_of::text[]) AND m.left_at IS NULL
+),
+asked_holders AS MATERIALIZED (
+  SELECT role, handle FROM role_holders WHERE workspace_id = :workspace_id AND role = ANY (:roles::text[])
+),
+asked_handles AS MATERIALIZED (
+  SELECT unnest(:handles::text[]) AS handle
+  UNION SELECT handle FROM asked_holders
+  UNION SELECT handle FROM principals WHERE workspace_id = :workspace_id AND :everyone::boolean
+),
+asked_receipts AS MATERIALIZED (
+  SELECT r.*
+    FROM jsonb_array_elements(:receipts::jsonb) AS pairs (pair)
+    CROSS JOIN LATERAL (
+      SELECT r.* FROM messages m
+      JOIN receipts r ON r.thread_id = m.thread_id AND r.seq = m.seq AND r.recipient = pair ->> 1
+      WHERE m.message_id = pair ->> 0 AND m.workspace_id = :workspace_id
+      OFFSET 0) r
+  UNION SELECT r.*
+    FROM asked_messages m
+    CROSS JOIN LATERAL (SELECT * FROM receipts WHERE thread_id = m.thread_id AND seq = m.seq OFFSET 0) r
+    WHERE m.message_id = ANY (:receipts_of::text[])
+  UNION SELECT r.*
+    FROM jsonb_array_elements(:unread_until::jsonb) AS stretches (stretch)
+    CROSS JOIN LATERAL (
+      SELECT r.* FROM members k
+      JOIN receipts r ON r.thread_id = k.thread_id AND r.recipient = k.handle AND r.seq > k.last_read_seq
+      WHERE k.thread_id = stretch ->> 0 AND k.handle = stretch ->> 1 AND r.seq <= (stretch ->> 2)::bigint
+        AND r.read_at IS NULL
+      OFFSET 0) r
+)
+SELECT json_build_object(
+  'now', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
+  'workspace', json_build_array({workspace w}),
+  'principals', (SELECT coalesce(json_agg(json_build_array({principal})), '[]') FROM principals
+    WHERE workspace_id = :workspace_id AND handle = ANY (ARRAY(SELECT handle FROM asked_handles))),
+  'role_holders', (SELECT coalesce(json_agg(json_build_array(role, handle)), '[]') FROM asked_holders),
+  'threads', (SELECT coalesce(json_agg(json_build_array({thread})), '[]') FROM threads
+    WHERE thread_id = ANY (ARRAY(SELECT thread_id FROM asked_threads)) AND workspace_id + 0 = :workspace_id),
+  'members', (SELECT coalesce(json_agg(json_build_array({member})), '[]') FROM members
+    WHERE thread_id = ANY (ARRAY(SELECT thread_id FROM asked_threads)) AND workspace_id + 0 = :workspace_id),
+  'messages', (SELECT coalesce(json_agg(json_build_array({message m})), '[]')
+    FROM (SELECT message_id, workspace_id, thread_id, seq, log_id, sender, session_id, kind, subject, '' AS body,
+      recipients, priority, wake_policy, tags, in_reply_to, idempotency_key, expires_at, supersedes, NULL AS metadata,
+      schema_version, created_at, superseded_by, retracted_at FROM asked_messages) m),
+  'receipts', (SELECT coalesce(json_agg(json_build_array({receipt})), '[]') FROM asked_receipts),
+  'idempotency', (SELECT coalesce(json_agg(json_build_array({idempotency i})), '[]')
+    FROM jsonb_array_elements(:idempotency::jsonb) AS uses (used)
+    CROSS JOIN LATERAL (
+      SELECT * FROM idempotency
+      WHERE workspace_id = :workspace_id AND sender = used ->> 0 AND operation = used ->> 1 AND key = used ->> 2
+      OFFSET 0) i),
+  'grants', (SELECT coalesce(json_agg(json_build_array({grant})), '[]') FROM grants
+    WHERE workspace_id = :workspace_id AND grantee = ANY (:senders::text[])),
+  'blocks', (SELECT coalesce(json_agg(json_build_array({block})), '[]') FROM blocks
+    WHERE workspace_id = :workspace_id AND blocked = ANY (:senders::text[])),
+  'buckets', (SELECT coalesce(json_agg(json_build_array({bucket})), '[]') FROM buckets
+    WHERE workspace_id = :workspace_id AND sender = ANY (:senders::text[])),
+  'tokens', (SELECT coalesce(json_agg(json_build_array({token})), '[]') FROM tokens WHERE jti = ANY (:tokens::text[])),
+  'dead_letters', (SELECT coalesce(json_agg(json_build_array({dead_letter})), '[]') FROM dead_letters
+    WHERE dead_letter_id = ANY (:dead_letters::text[]) AND workspace_id + 0 = :workspace_id)
+)
+FROM workspaces w WHERE w.workspace_id = :workspace_id

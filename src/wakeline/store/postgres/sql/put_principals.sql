@@ -1,0 +1,4 @@
+INSERT INTO principals ({principal})
+SELECT {principal from item} FROM guard, jsonb_array_elements(:batch -> 'principals') AS items (item)
+ON CONFLICT (workspace_id, handle) DO UPDATE SET
+  roles = excluded.roles, display_name = excluded.display_name, retired_at = excluded.retired_at

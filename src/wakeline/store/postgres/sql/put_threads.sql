@@ -1,0 +1,7 @@
+INSERT INTO threads ({thread})
+SELECT {thread from item} FROM guard, jsonb_array_elements(:batch -> 'threads') AS items (item)
+ON CONFLICT (thread_id) DO UPDATE SET
+  status = excluded.status, title = excluded.title, audience_key = excluded.audience_key,
+  coordinator = excluded.coordinator, escalation_owner = excluded.escalation_owner,
+  last_seq = greatest(threads.last_seq, excluded.last_seq), updated_at = excluded.updated_at,
+  closed_at = excluded.closed_at

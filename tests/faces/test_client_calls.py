@@ -1,0 +1,200 @@
+"""`wakeline.calls` describes the HTTP face without importing its types: here it is held against them."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import subprocess
+import sys
+from typing import Any, get_args
+from urllib.parse import parse_qsl, quote, urlsplit
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wakeline import Client, calls, wire
+from wakeline.calls import Call
+from wakeline.errors import Forbidden, InvalidArgument, NotFound, Unavailable
+from wakeline.testing.server import ServerProcess
+
+ID = "01JD3Z8Q0W4T6N9X2C5V7B1M3K"
+MESSAGE: dict[str, Any] = {
+    "to": ["@bob"],
+    "thread_id": ID,
+    "subject": "s",
+    "kind": "chat",
+    "priority": "high",
+    "wake_policy": "silent",
+    "tags": ["a"],
+    "in_reply_to": ID,
+    "idempotency_key": "k",
+    "expires_at": "2030-01-01T00:00:00Z",
+    "supersedes": ID,
+    "metadata": {"a": 1},
+    "wait_seconds": 5,
+}
+GRANT = ("CAN_REPLY_TO", "@bob", "@alice")
+
+# Every call with every argument, and the type that the server reads it with.
+EVERY = [
+    (calls.post_message("text", **MESSAGE), wire.PostMessage),
+    (calls.get_message(ID), None),
+    (calls.retract_message(ID, reason="r"), wire.RetractMessage),
+    (calls.get_inbox(limit=5, max_tokens=10, after="x", state="all", of="@bob"), wire.InboxQuery),
+    (calls.ack_messages([ID]), wire.MessageIds),
+    (calls.archive_messages([ID]), wire.MessageIds),
+    (calls.search("q", thread_id=ID, sender="@bob", limit=3), wire.SearchQuery),
+    (
+        calls.create_thread("t", type="workflow", members=["@bob"], coordinator="@bob", idempotency_key="k"),
+        wire.CreateThread,
+    ),
+    (calls.list_threads(status="active", type="workflow", limit=1, after=ID), wire.ThreadsQuery),
+    (calls.get_thread(ID), None),
+    (calls.add_members(ID, ["@bob"]), wire.ChangeMembers),
+    (calls.remove_members(ID, ["@bob"]), wire.ChangeMembers),
+    (calls.change_status(ID, "closed", reason="r", escalation_owner="@bob", override=True), wire.ChangeStatus),
+    (calls.read_thread(ID, since_seq=0, limit=1, max_tokens=1), wire.ReadQuery),
+    (calls.ack_thread(ID, 3), wire.AckThread),
+    (calls.summarize_thread(ID), None),
+    (calls.list_agents(), None),
+    (
+        calls.add_agent(
+            "@bob",
+            roles=["x"],
+            kind="human",
+            display_name="B",
+            token=False,
+            token_seconds=5,
+            idempotency_key="k",
+        ),
+        wire.AddAgent,
+    ),
+    (calls.change_agent("@bob", roles=["x"], display_name="B", retired=True), wire.ChangeAgent),
+    (calls.create_token("@bob", role="x", seconds=5, session_id="s", note="n", idempotency_key="k"), wire.CreateToken),
+    (calls.list_tokens(handle="@bob"), wire.TokensQuery),
+    (calls.revoke_token(ID), None),
+    (calls.put_grant(*GRANT), wire.PutGrant),
+    (calls.remove_grant(*GRANT), wire.PutGrant),
+    (calls.list_grants(), None),
+    (calls.put_block("@bob", blocker="@alice"), wire.PutBlock),
+    (calls.remove_block("@bob", blocker="@alice"), wire.PutBlock),
+    (calls.list_blocks(), None),
+    (calls.list_refusals(), None),
+    (calls.whoami(), None),
+    (calls.read_log(after="0", limit=3), wire.LogQuery),
+    (calls.stream_events(after="0"), wire.EventsQuery),
+    (calls.list_dead_letters(sender="@bob", open=False, limit=3), wire.DeadLettersQuery),
+    (calls.redrive(ID), None),
+    (calls.list_workspaces(), None),
+    (calls.add_workspace("w"), wire.AddWorkspace),
+    (calls.prune(older_than_seconds=5, keep=3), wire.Prune),
+    (calls.get_status(), None),
+    (calls.get_readiness(), None),
+]
+
+
+def makers() -> dict[str, Any]:
+    return {
+        name: made
+        for name, made in inspect.getmembers(calls, inspect.isfunction)
+        if made.__annotations__.get("return") == "Call" and not name.startswith("_")
+    }
+
+
+@pytest.mark.parametrize(("call", "kind"), EVERY, ids=lambda value: value.target if isinstance(value, Call) else None)
+def test_the_server_understands_every_field(call: Call, kind: type[msgspec.Struct] | None) -> None:
+    sent = call.body if call.body is not None else dict(parse_qsl(urlsplit(call.target).query))
+    if kind is None:
+        assert not sent
+        return
+    read = msgspec.convert(sent, kind, strict=call.body is not None)
+    assert all(getattr(read, name) is not msgspec.UNSET for name in sent)
+
+
+@pytest.mark.parametrize(("call", "kind"), EVERY, ids=lambda value: value.target if isinstance(value, Call) else None)
+def test_no_field_of_a_request_is_out_of_reach(call: Call, kind: type[msgspec.Struct] | None) -> None:
+    if kind is None:
+        return
+    claims = {"agent_id", "workspace_id", "sender", "from", "session_id"} if kind is wire.PostMessage else set()
+    claims |= {"agent_id", "workspace_id"} | ({"role"} if kind is wire.AddAgent else set())
+    fields = {field.encode_name for field in msgspec.structs.fields(kind)} - claims - {"schema_version"}
+    assert set(call.body if call.body is not None else call.query) >= fields
+
+
+def test_every_call_is_in_the_table_above() -> None:
+    assert len(EVERY) == len(makers())
+
+
+def test_the_client_has_a_method_for_every_call() -> None:
+    missing = {name for name in makers() if not hasattr(Client, name)}
+    assert missing == {"stream_events", "get_readiness"}  # `events` is better, and probes are for the doctor
+    for name, made in makers().items():
+        if name not in missing:
+            assert getattr(Client, name).__doc__ == made.__doc__
+
+
+async def test_the_server_offers_every_call_and_the_client_every_operation(server: ServerProcess) -> None:
+    async with Client(socket=server.socket) as client:
+        document = json.loads(await client.send(Call("GET", "/openapi.json")))
+    offered = {
+        (method.upper(), re.sub(r"\{[^}]*\}", "{}", path))
+        for path, methods in document["paths"].items()
+        for method in methods
+        if method in ("get", "post", "put", "patch", "delete")
+    }
+    known = {(call.method, re.sub(rf"{ID}|(?<=agents/)@bob", "{}", call.path)) for call, _ in EVERY}
+    assert known <= offered
+    assert offered - known <= {("GET", "/healthz"), ("GET", "/metrics"), ("GET", "/openapi.json")}
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (calls.KINDS, wire.MessageKind),
+        (calls.PRIORITIES, wire.Priority),
+        (calls.WAKE_POLICIES, wire.WakePolicy),
+        (calls.THREAD_TYPES, wire.ThreadType),
+        (calls.THREAD_STATUSES, wire.ThreadStatus),
+        (calls.SCOPES, wire.Scope),
+    ],
+)
+def test_the_words_are_those_of_the_wire(ours: tuple[str, ...], theirs: object) -> None:
+    assert ours == get_args(theirs)
+
+
+@given(st.text())
+def test_text_is_quoted_as_the_standard_library_does_it(text: str) -> None:
+    if any("\ud800" <= sign <= "\udfff" for sign in text):
+        return
+    assert calls.quote(text) == quote(text, safe="@")
+
+
+def test_a_key_is_added_once_and_only_where_it_belongs() -> None:
+    keyed = calls.post_message("x", to="@bob").with_key("k")
+    assert keyed.body is not None
+    assert (keyed.body["idempotency_key"], keyed.repeat) == ("k", calls.SAFE)
+    again = calls.post_message("x", to="@bob", idempotency_key="mine").with_key("k")
+    assert again.body is not None
+    assert again.body["idempotency_key"] == "mine"
+    assert calls.add_workspace("w").with_key("k").body == {"name": "w"}
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(400, InvalidArgument), (403, Forbidden), (404, NotFound), (418, InvalidArgument), (502, Unavailable)],
+)
+def test_an_answer_becomes_the_error_it_stands_for(status: int, kind: type[Exception]) -> None:
+    said = {"code": "SOME_CODE", "message": "m", "hint": "h", "details": {"code": 1, "hint": 2}, "retryable": False}
+    error = calls.refusal(status, {"error": said, "request_id": "r", "occurred_at": "2030-01-01T00:00:00Z"})
+    assert type(error) is kind
+    assert (error.code, error.message, error.hint) == ("SOME_CODE", "m", "h")
+    assert error.details == {"code": 1, "hint": 2, "request_id": "r"}
+
+
+def test_describing_a_call_imports_nothing_heavy() -> None:
+    probe = "import sys, wakeline.calls; print({'msgspec', 'typing', 'wakeline.errors'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "set()"
