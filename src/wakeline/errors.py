@@ -148,5 +148,6 @@ CATALOGUE: dict[str, str] = {
     "STORE_LOCKED": "Another Wakeline serves this data directory; stop it, or choose another with --data.",
     "ADDRESS_UNAVAILABLE": "Choose another address with --host, --port or --data.",
     "KEY_MISMATCH": "Give the key that the database was made with: the data directory's file 'key', or WAKELINE_KEY.",
+    "ISSUER_UNAVAILABLE": "Retry in a minute; tokens that this server issued work meanwhile.",
     "SHUTTING_DOWN": "Retry in a moment, with the same idempotency_key.",
 }

@@ -103,9 +103,7 @@ async def inbox(store: Store, caller: Caller, *, limit: int = 100) -> list[Deliv
     found: list[Delivered] = []
     after = (-1, 0, 0)
     while True:
-        page = await store.read(
-            InboxPage(caller.workspace_id, caller.handle, await store.now(), 0, 0, *after, limit)
-        )
+        page = await store.read(InboxPage(caller.workspace_id, caller.handle, await store.now(), 0, 0, *after, limit))
         found += page
         if len(page) < limit:
             return found

@@ -3,22 +3,29 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from tests.store.builders import open_workspace
-from tests.store.places import Place, PostgresPlace, SqlitePlace, postgres_place
+from tests.store.places import Place, PostgresPlace, SqlitePlace, blank_postgres, empty, shared_postgres
 from wakeline.core.log import Workspace
 from wakeline.core.store import Store
 
 
+@pytest.fixture(scope="session")
+def _shared() -> Iterator[str]:
+    with shared_postgres() as url:
+        yield url
+
+
 @pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """An empty database of our schema, once in SQLite and once in PostgreSQL."""
     if request.param == "sqlite":
-        yield SqlitePlace(tmp_path)
-    else:
-        with postgres_place() as place:
-            yield place
+        return SqlitePlace(tmp_path)
+    url: str = request.getfixturevalue("_shared")
+    empty(url)
+    return PostgresPlace(url)
 
 
 @pytest.fixture
@@ -41,12 +48,35 @@ async def sqlite(tmp_path: Path) -> AsyncIterator[SqlitePlace]:
 
 
 @pytest.fixture
-def database() -> Iterator[PostgresPlace]:
-    with postgres_place() as place:
-        yield place
+def _emptied(_shared: str) -> str:
+    empty(_shared)
+    return _shared
 
 
 @pytest.fixture
-async def postgres(database: PostgresPlace) -> AsyncIterator[PostgresPlace]:
-    yield database
-    await database.close()
+async def postgres(_emptied: str) -> AsyncIterator[PostgresPlace]:
+    place = PostgresPlace(_emptied)
+    yield place
+    await place.close()
+
+
+@pytest.fixture
+def _blank() -> Iterator[str]:
+    with blank_postgres() as url:
+        yield url
+
+
+@pytest.fixture
+async def blank(_blank: str) -> AsyncIterator[PostgresPlace]:
+    """A database without a schema."""
+    place = PostgresPlace(_blank)
+    yield place
+    await place.close()
+
+
+@pytest.fixture
+async def bare(postgres: PostgresPlace) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """A connection of no store, for what others do to the database."""
+    connection = await postgres.connect()
+    yield connection
+    await connection.close()

@@ -7,9 +7,11 @@ and only then decides.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
+
+import asyncpg
 
 from tests.store.places import PostgresPlace
 from wakeline.core.picture import Needs, Picture
@@ -65,6 +67,17 @@ def is_locked(place: PostgresPlace, workspace_id: int) -> bool:
         return not rows
 
     return _in_thread(main)
+
+
+async def until(look: Callable[[], Awaitable[object]]) -> None:
+    """Look again and again until there is something to see."""
+    while not await look():  # noqa: ASYNC110 - a database has no event for it
+        await asyncio.sleep(0.005)
+
+
+async def until_waiting(bare: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Until somebody waits for a lock.  (Not by pg_stat_activity, which stands still inside a transaction.)"""
+    await until(lambda: bare.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
 
 
 def _in_thread(main: Callable[[], Coroutine[Any, Any, A]]) -> A:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
-from itertools import count
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import asyncpg
@@ -23,8 +20,6 @@ from wakeline.store.postgres.store import PostgresStore
 from wakeline.store.sqlite.store import SqliteStore
 
 START = 1_800_000_000 * SECOND
-_numbers = count(1)
-_run = uuid4().hex[:8]
 
 
 class SqlitePlace:
@@ -70,20 +65,24 @@ Place = SqlitePlace | PostgresPlace
 
 
 @contextmanager
-def postgres_place() -> Iterator[PostgresPlace]:
-    """The run's one migrated database, emptied: a new one for each test would take ten times as long."""
-    url = _shared()
-    asyncio.run(_execute(_EMPTY, url))
-    yield PostgresPlace(url)
+def shared_postgres() -> Iterator[str]:
+    """One migrated database for the whole run: a new one for each test would take ten times as long."""
+    if "WAKELINE_TEST_DATABASE" not in os.environ:
+        # This server is ours and its machine does not lose power.
+        asyncio.run(_execute("ALTER SYSTEM SET fsync = off"))
+        asyncio.run(_execute("SELECT pg_reload_conf()"))
+    with blank_postgres() as url:
+        asyncio.run(prepare(Server.parse(url)))
+        yield url
 
 
 @contextmanager
-def blank_postgres_place() -> Iterator[PostgresPlace]:
-    """A database of its own in which nothing was ever done."""
-    name = f"wakeline_{_run}_{next(_numbers)}"
+def blank_postgres() -> Iterator[str]:
+    """A database in which nothing was ever done."""
+    name = f"wakeline_{uuid4().hex}"
     asyncio.run(_execute(f"CREATE DATABASE {name} TEMPLATE template0"))
     try:
-        yield PostgresPlace(_url_of(name))
+        yield urlsplit(postgres_url())._replace(path=f"/{name}").geturl()
     finally:
         asyncio.run(_execute(f"DROP DATABASE {name} WITH (FORCE)"))
 
@@ -100,21 +99,8 @@ END $$
 """
 
 
-@cache
-def _shared() -> str:
-    if "WAKELINE_TEST_DATABASE" not in os.environ:
-        # This server is ours and its machine does not lose power.
-        asyncio.run(_execute("ALTER SYSTEM SET fsync = off"))
-        asyncio.run(_execute("SELECT pg_reload_conf()"))
-    name = f"wakeline_{_run}"
-    asyncio.run(_execute(f"CREATE DATABASE {name} TEMPLATE template0"))
-    asyncio.run(prepare(Server.parse(_url_of(name))))
-    atexit.register(lambda: asyncio.run(_execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")))
-    return _url_of(name)
-
-
-def _url_of(name: str) -> str:
-    return urlunsplit(urlsplit(postgres_url())._replace(path=f"/{name}"))
+def empty(url: str) -> None:
+    asyncio.run(_execute(_EMPTY, url))
 
 
 async def _execute(statement: str, url: str | None = None) -> None:

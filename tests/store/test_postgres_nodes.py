@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
 
 from tests.store.builders import HOUR, agent, human, log_of, open_workspace, post, send, unread
-from tests.store.elsewhere import Meanwhile, is_locked, on_another_node
+from tests.store.elsewhere import Meanwhile, is_locked, on_another_node, until_waiting
 from tests.store.places import PostgresPlace
 from wakeline.core.log import Workspace
 from wakeline.core.message import Box
@@ -33,20 +32,14 @@ async def workspace(node: PostgresStore) -> Workspace:
     return await open_workspace(node, "@ann", "@bob", "@cat")
 
 
-@pytest.fixture
-async def bare(postgres: PostgresPlace) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
-    connection = await postgres.connect()
-    yield connection
-    await connection.close()
-
-
 async def ids(node: PostgresStore, workspace: Workspace) -> list[int]:
     return [entry.log.log_id for entry in await log_of(node, workspace)]
 
 
-# -- another node commits between our load and our write -----------------------------------------------------------------
+# -- another node commits between our load and our write ---------------------------------------------------------------
 
 
+@pytest.mark.guarantee("G-LOG-ORDER")
 async def test_a_batch_that_was_overtaken_is_decided_again(
     postgres: PostgresPlace, node: PostgresStore, workspace: Workspace
 ) -> None:
@@ -55,9 +48,7 @@ async def test_a_batch_that_was_overtaken_is_decided_again(
     async def overtake(other: PostgresStore) -> None:
         theirs.append(await send(other, agent(workspace, "@cat"), "@ann @bob", "theirs"))
 
-    slow = Meanwhile(
-        post(agent(workspace, "@ann"), "@bob @cat", "ours"), lambda: on_another_node(postgres, overtake)
-    )
+    slow = Meanwhile(post(agent(workspace, "@ann"), "@bob @cat", "ours"), lambda: on_another_node(postgres, overtake))
     ours = await node.submit(slow)
     assert slow.decisions == 2
     assert (theirs[0].log_id, ours.log_id) == (4, 5)
@@ -65,6 +56,7 @@ async def test_a_batch_that_was_overtaken_is_decided_again(
     assert await ids(node, workspace) == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.guarantee("G-ONCE")
 async def test_one_key_on_two_nodes_at_once_is_applied_once(
     postgres: PostgresPlace, node: PostgresStore, workspace: Workspace
 ) -> None:
@@ -106,7 +98,7 @@ async def test_a_chore_between_load_and_write_is_noticed(
     assert (receipt.box, receipt.lapsed, receipt.seen_at is not None) == (Box.LAPSED, "expired", True)
 
 
-# -- another node holds the row when our write arrives -------------------------------------------------------------------
+# -- another node holds the row when our write arrives -----------------------------------------------------------------
 
 
 async def hold(bare: asyncpg.Connection[asyncpg.Record], workspace: Workspace) -> int:
@@ -125,15 +117,7 @@ async def hold(bare: asyncpg.Connection[asyncpg.Record], workspace: Workspace) -
     return log_id
 
 
-async def until_waiting(postgres: PostgresPlace) -> None:
-    """Until a writer waits for a lock."""
-    looking = await postgres.connect()
-    waiting = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'wakeline writer' AND wait_event_type = 'Lock'"
-    while not await looking.fetchval(waiting):
-        await asyncio.sleep(0.005)
-    await looking.close()
-
-
+@pytest.mark.guarantee("G-LOG-ORDER")
 async def test_a_write_that_waited_for_another_commit_writes_nothing_and_is_decided_again(
     postgres: PostgresPlace,
     node: PostgresStore,
@@ -143,7 +127,7 @@ async def test_a_write_that_waited_for_another_commit_writes_nothing_and_is_deci
     theirs = await hold(bare, workspace)
     slow = Meanwhile(post(agent(workspace, "@ann"), "@bob"))
     writing = asyncio.create_task(node.submit(slow))
-    await until_waiting(postgres)
+    await until_waiting(bare)
     assert slow.decisions == 1
     await bare.execute("COMMIT")
     ours = await writing
@@ -161,14 +145,14 @@ async def test_a_write_that_waited_for_another_rollback_goes_through_as_decided(
     theirs = await hold(bare, workspace)
     slow = Meanwhile(post(agent(workspace, "@ann"), "@bob"))
     writing = asyncio.create_task(node.submit(slow))
-    await until_waiting(postgres)
+    await until_waiting(bare)
     await bare.execute("ROLLBACK")
     ours = await writing
     assert (ours.log_id, slow.decisions) == (theirs, 1)
     assert await ids(node, workspace) == list(range(1, ours.log_id + 1))
 
 
-# -- the pessimistic way -------------------------------------------------------------------------------------------------
+# -- the pessimistic way -----------------------------------------------------------------------------------------------
 
 
 async def test_after_a_conflict_the_workspace_is_held_while_deciding_and_later_no_more(
@@ -220,9 +204,10 @@ async def test_nodes_that_write_all_the_time_all_get_on(postgres: PostgresPlace,
     assert await ids(nodes[0], workspace) == list(range(1, 94))
 
 
-# -- readers ---------------------------------------------------------------------------------------------------------------
+# -- readers -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee("G-LOG-ORDER")
 async def test_a_tailing_reader_never_skips_or_repeats_a_row(postgres: PostgresPlace, workspace: Workspace) -> None:
     *writers, reader = [await postgres.open() for _ in range(4)]
     total = 3 + len(writers) * 8 * 10
@@ -243,7 +228,7 @@ async def test_a_tailing_reader_never_skips_or_repeats_a_row(postgres: PostgresP
     assert len(seen) == total
 
 
-# -- doorbells -------------------------------------------------------------------------------------------------------------
+# -- doorbells ---------------------------------------------------------------------------------------------------------
 
 
 class Bell:
@@ -266,9 +251,7 @@ async def detail(node: PostgresStore, name: str) -> str:
     return next(text for check, _, text in await node.check() if check == name)
 
 
-async def test_a_commit_rings_at_every_node(
-    postgres: PostgresPlace, node: PostgresStore, workspace: Workspace
-) -> None:
+async def test_a_commit_rings_at_every_node(postgres: PostgresPlace, node: PostgresStore, workspace: Workspace) -> None:
     other = await postgres.open()
     bells = [Bell(node), Bell(other)]
     assert await detail(other, "doorbell") == "LISTEN works"
@@ -287,6 +270,7 @@ async def test_our_own_commit_rings_once(postgres: PostgresPlace, node: Postgres
     assert ours.is_quiet
 
 
+@pytest.mark.guarantee("G-DOORBELL")
 async def test_a_lost_doorbell_costs_latency_and_no_message(
     postgres: PostgresPlace, node: PostgresStore, workspace: Workspace, bare: asyncpg.Connection[asyncpg.Record]
 ) -> None:
@@ -305,7 +289,7 @@ async def test_a_lost_doorbell_costs_latency_and_no_message(
     await bell.wait_for(workspace.workspace_id)
 
 
-# -- chores and search on several nodes --------------------------------------------------------------------------------------
+# -- chores and search on several nodes --------------------------------------------------------------------------------
 
 
 async def test_chores_of_several_nodes_do_not_lock_each_other_out(postgres: PostgresPlace) -> None:
@@ -327,6 +311,7 @@ async def test_nodes_index_each_message_once_between_them(postgres: PostgresPlac
     assert sum(await asyncio.gather(*(node.index() for node in nodes))) == 600
 
 
+@pytest.mark.guarantee("G-SEARCH")
 async def test_a_search_waits_for_the_node_that_is_indexing(
     postgres: PostgresPlace, node: PostgresStore, workspace: Workspace, bare: asyncpg.Connection[asyncpg.Record]
 ) -> None:
@@ -338,9 +323,7 @@ async def test_a_search_waits_for_the_node_that_is_indexing(
     searching = asyncio.create_task(
         node.search(Search(workspace.workspace_id, ("needle",), "@ann", False, None, None, 10))
     )
-    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
-    while not await bare.fetchval(waiting):
-        await asyncio.sleep(0.005)
+    await until_waiting(bare)
     await bare.execute("ROLLBACK")
     assert [found.message_id for found in await searching] == [sent.message_id]
 
@@ -355,9 +338,10 @@ async def test_a_forgotten_message_leaves_no_words_behind(
     assert await bare.fetchval("SELECT count(*) FROM search_index") == 0
 
 
-# -- operations --------------------------------------------------------------------------------------------------------------
+# -- operations --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee("G-EPOCH")
 async def test_a_restored_copy_gets_a_new_epoch(
     postgres: PostgresPlace, node: PostgresStore, workspace: Workspace
 ) -> None:

@@ -132,6 +132,7 @@ async def test_a_closed_thread_gives_up_its_address(store: Store, workspace: Wor
     assert (old.thread.status, old.thread.audience_key, old.is_member) == ("closed", None, True)
 
 
+@pytest.mark.guarantee("G-LOG-ORDER")
 async def test_seq_grows_by_one_in_each_thread_and_log_ids_have_no_gap(store: Store, workspace: Workspace) -> None:
     before = len(await log_of(store, workspace))
     pairs = [("@ann", "@bob"), ("@bob", "@cat"), ("@cat", "@ann")] * 20
@@ -214,6 +215,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.guarantee("G-NO-TRACE")
 @pytest.mark.parametrize(("fields", "error"), REFUSED.values(), ids=REFUSED.keys())
 async def test_a_refused_post_leaves_no_trace(
     store: Store, workspace: Workspace, fields: dict[str, object], error: type[WakelineError]
@@ -238,6 +240,7 @@ async def test_policy_refusals_are_counted_per_minute(store: Store, workspace: W
     assert sum(refusal.count for refusal in refusals) == 3
 
 
+@pytest.mark.guarantee("G-RATE")
 async def test_the_rate_of_a_sender_is_remembered_between_batches(store: Store, workspace: Workspace) -> None:
     rails = Guardrails(rate_per_second=1, rate_burst=3)
     for _ in range(3):
@@ -247,6 +250,7 @@ async def test_the_rate_of_a_sender_is_remembered_between_batches(store: Store, 
     await send(store, agent(workspace, "@cat"), "@bob", rails=rails)
 
 
+@pytest.mark.guarantee("G-WORKSPACE")
 async def test_workspaces_know_nothing_of_each_other(store: Store, workspace: Workspace) -> None:
     other = await open_workspace(store, "@ann", "@bob", name="other")
     here = await send(store, agent(workspace, "@ann"), "@bob", "here")

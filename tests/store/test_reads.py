@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any, get_args
 
 import msgspec
@@ -29,12 +30,16 @@ from wakeline.core.queries import (
 )
 from wakeline.core.records import IssuerKey, Token
 from wakeline.core.store import Store
-from wakeline.errors import Conflict, Forbidden, Unauthorized
+from wakeline.errors import Conflict, Forbidden, InvalidArgument, Unauthorized
 from wakeline.flow.enrol import ChangePrincipal, IssueToken, RevokeToken
 from wakeline.flow.permit import ChangeBlock, ChangeGrant
 
 QUERIES = sorted(
-    (kind for kind in vars(queries).values() if isinstance(kind, type) and issubclass(kind, Query) and kind is not Query),
+    (
+        kind
+        for kind in vars(queries).values()
+        if isinstance(kind, type) and issubclass(kind, Query) and kind is not Query
+    ),
     key=lambda kind: kind.__name__,
 )
 _SAMPLES = {int: 1, str: "x"}
@@ -65,7 +70,7 @@ async def test_reads_together_are_of_one_moment(store: Store, workspace: Workspa
         WorkspaceById(workspace.workspace_id),
         UnreadCount(bob.workspace_id, "@bob", await store.now()),
     )
-    seen = set()
+    seen: set[int] = set()
     while len(seen) < 5:
         [before], [row], [after] = await store.read_together(*asked)
         assert before == after == row.last_log_id - 3
@@ -75,6 +80,7 @@ async def test_reads_together_are_of_one_moment(store: Store, workspace: Workspa
     await sending
 
 
+@pytest.mark.guarantee("G-VISIBLE")
 async def test_the_log_shows_a_reader_only_what_concerns_it(store: Store, workspace: Workspace) -> None:
     sent = await send(store, agent(workspace, "@ann"), "@bob")
     await send(store, agent(workspace, "@ann"), "@cat")
@@ -176,3 +182,10 @@ async def test_a_sound_store_says_so(store: Store, workspace: Workspace) -> None
     [(name, sound, detail), *_] = await store.check()
     assert (name, sound) == ("store", True)
     assert "1 workspaces, writable" in detail
+
+
+@pytest.mark.parametrize("handle", ["@nul\0", "@" + "x" * 10_000, "'; DROP TABLE log; --", "@\U0001f680"])
+async def test_no_text_breaks_a_read(store: Store, workspace: Workspace, handle: str) -> None:
+    with contextlib.suppress(InvalidArgument):  # PostgreSQL has no text with a NUL in it
+        assert await store.read(PrincipalFor(workspace.workspace_id, handle)) == []
+    assert len(await store.read(PrincipalFor(workspace.workspace_id, "@ann"))) == 1

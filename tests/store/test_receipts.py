@@ -22,6 +22,7 @@ async def receipt_of(store: Store, accepted: Accepted, recipient: str = "@bob") 
     return next(receipt for receipt in receipts if receipt.recipient == recipient)
 
 
+@pytest.mark.guarantee("G-READ-FORWARD")
 async def test_a_message_is_read_once_and_stays_read(store: Store, workspace: Workspace) -> None:
     bob = agent(workspace, "@bob")
     sent = await send(store, agent(workspace, "@ann"), "@bob @cat")
@@ -48,6 +49,7 @@ async def test_seen_mail_is_still_unread(store: Store, workspace: Workspace) -> 
     assert await log_of(store, workspace) == before
 
 
+@pytest.mark.guarantee("G-READ-FORWARD")
 async def test_archived_mail_is_read_and_never_comes_back(store: Store, workspace: Workspace) -> None:
     bob = agent(workspace, "@bob")
     sent = await send(store, agent(workspace, "@ann"), "@bob")
@@ -60,6 +62,7 @@ async def test_archived_mail_is_read_and_never_comes_back(store: Store, workspac
     assert [found.message.message_id for found in await store.read(page)] == [sent.message_id]
 
 
+@pytest.mark.guarantee("G-VISIBLE")
 async def test_nobody_acknowledges_what_is_not_theirs(store: Store, workspace: Workspace) -> None:
     ours = await send(store, agent(workspace, "@ann"), "@bob")
     theirs = await send(store, agent(workspace, "@ann"), "@cat")
@@ -69,6 +72,7 @@ async def test_nobody_acknowledges_what_is_not_theirs(store: Store, workspace: W
     assert (await receipt_of(store, theirs, "@cat")).read_at is None
 
 
+@pytest.mark.guarantee("G-READ-FORWARD")
 async def test_a_thread_is_read_up_to_a_seq_that_never_goes_back(store: Store, workspace: Workspace) -> None:
     ann, bob = agent(workspace, "@ann"), agent(workspace, "@bob")
     sent = [await send(store, ann, "@bob") for _ in range(5)]
@@ -93,6 +97,7 @@ async def test_what_was_acknowledged_one_by_one_counts_for_the_thread(store: Sto
     assert await unread(store, bob) == 0
 
 
+@pytest.mark.guarantee("G-FRESH")
 async def test_expired_mail_is_not_unread_even_before_it_is_swept(store: Store, workspace: Workspace) -> None:
     ann, bob = agent(workspace, "@ann"), agent(workspace, "@bob")
     now = await store.now()
@@ -107,6 +112,7 @@ async def test_expired_mail_is_not_unread_even_before_it_is_swept(store: Store, 
     assert await unread(store, bob) == 1
 
 
+@pytest.mark.guarantee("G-FRESH")
 async def test_a_retracted_message_is_unread_no_more(store: Store, workspace: Workspace) -> None:
     ann, bob = agent(workspace, "@ann"), agent(workspace, "@bob")
     sent = await send(store, ann, "@bob @cat")
@@ -126,6 +132,7 @@ async def test_what_somebody_has_read_cannot_be_retracted(store: Store, workspac
     assert await unread(store, agent(workspace, "@bob")) == 1
 
 
+@pytest.mark.guarantee("G-FRESH")
 async def test_a_superseding_message_takes_the_place_of_the_old_one(store: Store, workspace: Workspace) -> None:
     ann, bob, cat = (agent(workspace, handle) for handle in ("@ann", "@bob", "@cat"))
     old = await send(store, ann, "@bob @cat", "old")
@@ -152,6 +159,7 @@ async def test_a_message_sent_and_superseded_in_one_breath_is_marked(store: Stor
     assert await unread(store, agent(workspace, "@bob")) == 1
 
 
+@pytest.mark.guarantee("G-UNREAD")
 @pytest.mark.parametrize("limit", [1, 3, 100])
 async def test_the_unread_count_is_what_paging_through_the_inbox_returns(
     store: Store, workspace: Workspace, limit: int

@@ -63,6 +63,7 @@ async def test_whichever_limit_drops_more_wins(store: Store, workspace: Workspac
     assert await store.prune(workspace.workspace_id, before=None, keep=None) == 0
 
 
+@pytest.mark.guarantee("G-RETENTION")
 async def test_nothing_is_pruned_that_a_consumer_has_not_passed(store: Store, workspace: Workspace) -> None:
     await send(store, agent(workspace, "@ann"), "@bob")
     await store.index()
@@ -75,6 +76,7 @@ async def test_nothing_is_pruned_that_a_consumer_has_not_passed(store: Store, wo
     assert await first_of(store, workspace) == (6, 6)
 
 
+@pytest.mark.guarantee("G-RETENTION")
 async def test_unread_mail_and_history_do_not_depend_on_the_log(store: Store, workspace: Workspace) -> None:
     sent = await send(store, agent(workspace, "@ann"), "@bob", "still here", idempotency_key="k")
     await store.index()
@@ -128,6 +130,7 @@ async def test_a_forgotten_message_is_passed_over_by_the_index(store: Store, wor
     assert await store.read(ConsumerCursor(workspace.workspace_id, "search")) == [row.last_log_id]
 
 
+@pytest.mark.guarantee("G-RETENTION")
 async def test_open_threads_are_never_forgotten(store: Store, workspace: Workspace) -> None:
     for status in (Status.RESOLVED, Status.ACTIVE, Status.BLOCKED):
         sent = await send(store, agent(workspace, "@ann"), "@bob")

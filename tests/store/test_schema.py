@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import apsw
 import msgspec
 import pytest
 
 from tests.store.builders import agent, open_workspace, send
-from tests.store.places import Place, PostgresPlace, SqlitePlace, blank_postgres_place
+from tests.store.places import Place, PostgresPlace, SqlitePlace
 from wakeline.core.picture import Changes
 from wakeline.errors import Unavailable
 from wakeline.store import migrate
@@ -51,7 +50,7 @@ def sqlite_schema(place: SqlitePlace) -> Schema:
     tables = [str(row[0]) for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
     found = {}
     for table in tables:
-        rows = connection.execute(f"SELECT name, type, \"notnull\" = 0 AND pk = 0 FROM pragma_table_info('{table}')")
+        rows = connection.execute('SELECT name, type, "notnull" = 0 AND pk = 0 FROM pragma_table_info(?)', (table,))
         found[table] = [(str(name), _KINDS[str(kind)], bool(null)) for name, kind, null in rows]
     connection.close()
     return found
@@ -73,12 +72,6 @@ async def postgres_schema(place: PostgresPlace) -> Schema:
     return found
 
 
-@pytest.fixture
-def blank() -> Iterator[PostgresPlace]:
-    with blank_postgres_place() as place:
-        yield place
-
-
 async def test_both_databases_have_the_same_tables_and_columns(sqlite: SqlitePlace, blank: PostgresPlace) -> None:
     assert await schema_of(sqlite) == await schema_of(blank)
 
@@ -95,7 +88,7 @@ async def test_tables_are_what_the_row_types_say(place: Place) -> None:
 
 
 def test_everything_that_can_change_has_a_table() -> None:
-    assert set(Changes.__slots__) - {"message_marks"} <= set(TABLES.values())
+    assert set(Changes.__slots__) - {"message_marks", "thread_tails"} <= set(TABLES.values())
     assert set(ROWS) == set(TABLES)
 
 
@@ -122,6 +115,7 @@ NOT_OURS = {
 }
 
 
+@pytest.mark.guarantee("G-SCHEMA")
 @pytest.mark.parametrize(("statement", "code"), NOT_OURS.values(), ids=NOT_OURS.keys())
 async def test_a_database_that_is_not_ours_is_refused(
     sqlite: SqlitePlace, blank: PostgresPlace, statement: str, code: str
@@ -149,20 +143,19 @@ async def test_nodes_that_start_together_migrate_once(blank: PostgresPlace) -> N
     connection = await blank.connect()
     applied = await connection.fetchval("SELECT count(*) FROM migrations")
     await connection.close()
-    await blank.close()
     assert applied == len(migrate.migrations("postgres"))
 
 
-async def test_a_failed_migration_leaves_nothing_behind(
-    blank: PostgresPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_migration_leaves_nothing_behind(blank: PostgresPlace, monkeypatch: pytest.MonkeyPatch) -> None:
     [good] = migrate.migrations("postgres")
     broken = migrate.Migration(2, "broken", "CREATE TABLE half (n BIGINT); SELECT no_such_function()")
     monkeypatch.setattr(migrate, "migrations", lambda _: [good, broken])
     with pytest.raises(Exception, match="no_such_function"):
         await blank.open()
     connection = await blank.connect()
-    assert await connection.fetchval("SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'") == 0
+    assert (
+        await connection.fetchval("SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'") == 0
+    )
     await connection.close()
 
 

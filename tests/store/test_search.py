@@ -63,6 +63,7 @@ async def test_subjects_are_searched_too(store: Store, workspace: Workspace) -> 
     assert [found.message_id for found in await store.search(everything(workspace, "subject"))] == [sent.message_id]
 
 
+@pytest.mark.guarantee("G-SEARCH")
 async def test_a_search_misses_nothing_that_was_answered_before(store: Store, workspace: Workspace) -> None:
     async def check(number: int) -> None:
         sent = await send(store, agent(workspace, "@ann"), "@bob", f"needle{number}")
@@ -81,6 +82,7 @@ async def test_a_message_is_indexed_once(store: Store, workspace: Workspace) -> 
     assert len(await store.search(everything(workspace, "needle"))) == 3
 
 
+@pytest.mark.guarantee("G-VISIBLE")
 async def test_readers_find_only_what_they_may_see(store: Store, workspace: Workspace) -> None:
     ann = agent(workspace, "@ann")
     thread_id = await store.submit(CreateThread(ann, new_id(), "A topic", "conversation", ("@bob",), None, None, ""))
@@ -94,6 +96,7 @@ async def test_readers_find_only_what_they_may_see(store: Store, workspace: Work
     assert len(await store.search(theirs(workspace, "@bob", "needle"))) == 0
 
 
+@pytest.mark.guarantee("G-WORKSPACE")
 async def test_other_workspaces_are_not_searched(store: Store, workspace: Workspace) -> None:
     other = await open_workspace(store, "@ann", "@bob", name="other")
     await send(store, agent(workspace, "@ann"), "@bob", "needle")
@@ -112,7 +115,11 @@ async def test_a_search_can_be_narrowed(store: Store, workspace: Workspace) -> N
     one = await send(store, agent(workspace, "@ann"), "@bob", "needle")
     two = await send(store, agent(workspace, "@cat"), "@bob", "needle")
     found = {}
-    for name, fields in {"thread": (one.thread_id, None, 9), "sender": (None, "@cat", 9), "limit": (None, None, 1)}.items():
+    for name, fields in {
+        "thread": (one.thread_id, None, 9),
+        "sender": (None, "@cat", 9),
+        "limit": (None, None, 1),
+    }.items():
         found[name] = await store.search(Search(workspace.workspace_id, ("needle",), "@human", True, *fields))
     assert [message.message_id for message in found["thread"]] == [one.message_id]
     assert [message.message_id for message in found["sender"]] == [two.message_id]

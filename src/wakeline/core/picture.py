@@ -73,6 +73,7 @@ class Changes:
         "principals",
         "receipts",
         "refusals",
+        "thread_tails",
         "threads",
         "tokens",
     )
@@ -83,6 +84,7 @@ class Changes:
         self.message_marks: dict[str, Message] = {}
         self.receipts: dict[tuple[str, int, str], Receipt] = {}
         self.threads: dict[str, Thread] = {}
+        self.thread_tails: dict[str, Thread] = {}  # only their end moved; never a thread that is in `threads` too
         self.members: dict[tuple[str, str], Member] = {}
         self.principals: dict[str, Principal] = {}
         self.idempotency: dict[tuple[str, str, str], IdempotencyRecord] = {}
@@ -192,6 +194,13 @@ class Picture:
         if row.audience_key is not None:
             self.thread_by_key[row.audience_key] = row.thread_id
         self.threads[row.thread_id] = self.changes.threads[row.thread_id] = row
+        self.changes.thread_tails.pop(row.thread_id, None)
+
+    def move_thread_tail(self, row: Thread) -> None:
+        """Nothing changed that an index knows: the usual case, and a third of the cost of putting it whole."""
+        whole = row.thread_id in self.changes.threads
+        rows = self.changes.threads if whole else self.changes.thread_tails
+        self.threads[row.thread_id] = rows[row.thread_id] = row
 
     def put_member(self, row: Member) -> None:
         self.members.setdefault(row.thread_id, {})[row.handle] = row

@@ -37,7 +37,7 @@ def write(picture: Picture, thread: Thread, message: Message, recipients: Iterab
     log_id = picture.append("message.posted", THREAD_STREAM + thread.thread_id, seq, message.sender, message.message_id)
     message = _replace(message, thread_id=thread.thread_id, seq=seq, log_id=log_id, created_at=picture.now)
     picture.add_message(message)
-    picture.put_thread(_replace(picture.threads.get(thread.thread_id, thread), last_seq=seq, updated_at=picture.now))
+    picture.move_thread_tail(_replace(picture.threads[thread.thread_id], last_seq=seq, updated_at=picture.now))
     rank = RANK[message.priority]
     for handle in recipients:
         picture.put_receipt(

@@ -54,6 +54,7 @@ class Post(msgspec.Struct, frozen=True):
     tags: list[str]
     digest: str
     rails: Guardrails
+    reached: tuple[str, ...] = ()  # by a human whose message has no `to`: who is in its thread
 
     @property
     def workspace_id(self) -> int:
@@ -72,6 +73,7 @@ class Post(msgspec.Struct, frozen=True):
         if message.supersedes is not None:
             needs.messages.add(message.supersedes)
             needs.receipts_of.add(message.supersedes)
+        needs.workflows_of.update(self.reached)
         if self.audience is not None:
             self._needs_of(self.audience, needs)
 

@@ -169,7 +169,7 @@ async def _serve(settings: Settings, parts: Parts) -> None:
         Telemetry(),
         body_limit=settings.body_limit,
         clock=clock.now_datetime,
-        new_id=clock.new_id,
+        new_request_id=clock.request_ids(),
         metrics_public=settings.metrics_public,
     )
     tcp = bind_tcp(settings.host, settings.port)

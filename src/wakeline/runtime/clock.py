@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from wakeline.core.ids import ulid
@@ -16,6 +18,13 @@ def now() -> int:
 
 def now_datetime() -> datetime:
     return datetime.now(UTC)
+
+
+def request_ids() -> Callable[[], str]:
+    """Ids for requests: unique to this process and cheap, because every request gets one."""
+    prefix = os.urandom(6).hex()
+    numbers = itertools.count(1)
+    return lambda: f"{prefix}-{next(numbers):x}"
 
 
 def new_id() -> str:

@@ -22,6 +22,7 @@ class Jwks:
         self._clock = clock
         self._keys: dict[str, Any] = {}
         self._fetched_at = -REFRESH
+        self._is_away = False
 
     async def find(self, token: str) -> Any:
         kid = jwt.get_unverified_header(token).get("kid")
@@ -29,6 +30,8 @@ class Jwks:
             raise Unauthorized("TOKEN_INVALID", "The token does not say which key signed it.")
         if kid not in self._keys and self._clock() - self._fetched_at >= REFRESH:
             await self._fetch()
+        if kid not in self._keys and self._is_away:
+            raise _unavailable()
         if kid not in self._keys:
             raise Unauthorized("TOKEN_INVALID", "The token was signed with a key that the issuer does not publish.")
         return self._keys[kid]
@@ -39,9 +42,22 @@ class Jwks:
         try:
             async with aiohttp.ClientSession(timeout=timeout) as session, session.get(self._url) as answer:
                 answer.raise_for_status()
-                document = jwt.PyJWKSet.from_json((await answer.content.read(MAX_BYTES)).decode())
+                document = jwt.PyJWKSet.from_json((await _read(answer)).decode())
         except (aiohttp.ClientError, TimeoutError, jwt.PyJWTError, ValueError) as error:
-            raise Unavailable(
-                "STORE_UNAVAILABLE", "The issuer's keys cannot be fetched.", "Retry in a minute."
-            ) from error
+            self._is_away = True
+            raise _unavailable() from error
+        self._is_away = False
         self._keys = {key.key_id: key.key for key in document.keys if key.key_id}
+
+
+async def _read(answer: aiohttp.ClientResponse) -> bytes:
+    body = b""
+    async for chunk in answer.content.iter_any():
+        body += chunk
+        if len(body) > MAX_BYTES:
+            raise ValueError("no JWKS is that large")
+    return body
+
+
+def _unavailable() -> Unavailable:
+    return Unavailable("ISSUER_UNAVAILABLE", "The issuer's keys cannot be fetched.")

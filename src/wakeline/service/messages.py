@@ -13,7 +13,7 @@ from wakeline.core import guardrail
 from wakeline.core.instant import from_datetime, to_datetime
 from wakeline.core.message import SCHEMA_VERSION, Message, parse_audience
 from wakeline.core.principal import Caller
-from wakeline.core.queries import Delivered, FirstReply, MessageFor, ReceiptsOf, ThreadFor
+from wakeline.core.queries import Delivered, FirstReply, MembersOf, MessageFor, ReceiptsOf, ThreadFor
 from wakeline.core.records import DeadLetter
 from wakeline.errors import Forbidden, InvalidArgument, NotFound, Unavailable, WakelineError
 from wakeline.flow.ack import MarkSeen
@@ -49,7 +49,10 @@ class Messages:
         """Post, without waiting for an answer and without keeping what cannot be brought anywhere."""
         check_claims(caller, request)
         check_sender(caller, request.sender, request.from_, request.session_id)
-        accepted = await self._context.store.submit(self._command(caller, request))
+        command = self._command(caller, request)
+        if caller.is_human and request.to is UNSET:
+            command = msgspec.structs.replace(command, reached=await self._members(caller, request))
+        accepted = await self._context.store.submit(command)
         return wire.Posted(
             message_id=accepted.message_id,
             thread_id=accepted.thread_id,
@@ -98,6 +101,15 @@ class Messages:
             digest=_digest(request) if request.idempotency_key is not None else "",
             rails=rails,
         )
+
+    async def _members(self, caller: Caller, request: wire.PostMessage) -> tuple[str, ...]:
+        """Who is in the thread that this goes to."""
+        store = self._context.store
+        thread_id = request.thread_id or ""
+        if not thread_id and request.in_reply_to is not None:
+            found = await store.read(MessageFor(caller.workspace_id, request.in_reply_to, caller.handle))
+            thread_id = found[0].message.thread_id if found else ""
+        return tuple(member.handle for member in await store.read(MembersOf(thread_id)))
 
     async def _bury(self, caller: Caller, request: wire.PostMessage, refusal: WakelineError) -> None:
         rails = self._context.rails

@@ -76,6 +76,7 @@ class Chores:
         while True:
             asked = {"workspace_id": workspace_id, "closed_before": closed_before}
             threads = await self.fetch("closed_thread_ids", asked)
+            forgotten_now = 0
             for (thread_id,) in threads:
                 counts = await self.transact(
                     [
@@ -85,8 +86,9 @@ class Chores:
                         ("forget_messages", {"thread_id": thread_id}),
                     ]
                 )
-                forgotten += counts[-1]
-            if not threads:
+                forgotten_now += counts[-1]
+            forgotten += forgotten_now
+            if not forgotten_now:
                 return forgotten
             await asyncio.sleep(0)
 

@@ -58,13 +58,13 @@ class Application:
         *,
         body_limit: int,
         clock: Callable[[], datetime],
-        new_id: Callable[[], str],
+        new_request_id: Callable[[], str],
         metrics_public: bool = False,
     ) -> None:
         self._services = services
         self._telemetry = telemetry
         self._clock = clock
-        self._new_id = new_id
+        self._new_request_id = new_request_id
         self._metrics_public = metrics_public
         # JSON may spend six bytes on one of the body's.
         self._request_limit = body_limit * 6 + _BODY_OVERHEAD
@@ -84,7 +84,7 @@ class Application:
             return
         headers = dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
-        request_id = given.decode() if _request_id.fullmatch(given) else self._new_id()
+        request_id = given.decode() if _request_id.fullmatch(given) else self._new_request_id()
         began = time.perf_counter()
         name, status = "unknown", 500
         try:
@@ -107,7 +107,7 @@ class Application:
         """The answer to what is not even HTTP."""
         error = InvalidArgument("MALFORMED_HTTP", message)
         self._telemetry.refused(error)
-        return error_wire(error, self._new_id(), self._clock())
+        return error_wire(error, self._new_request_id(), self._clock())
 
     async def _fail(self, send: Send, error: WakelineError, request_id: str) -> None:
         body = error_body(error, request_id, self._clock())

@@ -18,6 +18,7 @@ from wakeline.service.events import event_view
 KEEP_ALIVE = b": keep-alive\n\n"
 CONNECTED = b": connected\n\n"
 FUTURE = b": the position lay in the future; this begins at the end\n\n"
+WRITE = 65_536
 
 
 def frame(view: wire.EventView) -> bytes:
@@ -56,7 +57,7 @@ async def serve(
         while not (stream.closed or connection.closed):
             await stream.wait()
             while stream.queue and not stream.closed:
-                await _write(send, b"".join(_drain(stream.queue)))
+                await _write(send, _drain(stream.queue))
     finally:
         services.hub.leave(stream)
     if not connection.closed:
@@ -66,18 +67,24 @@ async def serve(
 async def _catch_up(services: Services, stream: Stream, after: int, epoch: str, send: Send) -> None:
     try:
         async for rows in services.logs.catch_up(stream.caller, after):
+            queue: deque[Published | None] = deque(Published(row, epoch) for row in rows)
+            while queue and not stream.closed:
+                await _write(send, _drain(queue))
             if stream.closed:
                 return
-            if rows:
-                await _write(send, b"".join(encoded(Published(row, epoch)) for row in rows))
     except Unavailable:
         stream.close()  # the answer has begun: it ends here, and the listener resumes from its last id
 
 
-def _drain(queue: deque[Published | None]) -> list[bytes]:
-    frames = [KEEP_ALIVE if item is None else encoded(item) for item in queue]
-    queue.clear()
-    return frames
+def _drain(queue: deque[Published | None]) -> bytes:
+    """As many frames as one write should carry: what waits in a queue is shared, what is written is a copy."""
+    frames: list[bytes] = []
+    size = 0
+    while queue and size < WRITE:
+        item = queue.popleft()
+        frames.append(KEEP_ALIVE if item is None else encoded(item))
+        size += len(frames[-1])
+    return b"".join(frames)
 
 
 async def _write(send: Send, body: bytes) -> None:

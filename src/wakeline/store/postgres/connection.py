@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import asyncpg
 import msgspec
@@ -55,11 +54,11 @@ class Server(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, url: str) -> Server:
         """`?pgbouncer=true` is a word of ours; the rest of the URL is the driver's."""
-        parts = urlsplit(url)
-        options = parse_qsl(parts.query, keep_blank_values=True)
-        pooled = any(name == "pgbouncer" and value in ("", "1", "true", "yes") for name, value in options)
-        kept = urlencode([option for option in options if option[0] != "pgbouncer"], safe="/")
-        return cls(parts._replace(query=kept).geturl(), pooled)
+        address, _, query = url.partition("?")
+        options = [option for option in query.split("&") if option]
+        kept = [option for option in options if option.partition("=")[0] != "pgbouncer"]
+        pooled = "pgbouncer=true" in options
+        return cls("?".join([address, *(["&".join(kept)] if kept else [])]), pooled)
 
     async def connect(self, purpose: str, *, by_key: bool = False, patient: bool = False) -> Connection:
         """Open one connection.  `patient`: without limits of time, for migrations."""
@@ -71,6 +70,7 @@ class Server(msgspec.Struct, frozen=True):
             timeout=CONNECT_SECONDS,
             command_timeout=None if patient else COMMAND_SECONDS,
             statement_cache_size=0 if self.pooled else 200,
+            max_cacheable_statement_size=0,
             server_settings=None if self.pooled else settings,
         )
 

@@ -47,7 +47,7 @@ class DoorbellLine:
         self._tried = asyncio.Event()
         self._proof = ""
         self._proven = asyncio.Event()
-        self._own: dict[int, int] = {}
+        self._told: dict[int, int] = {}
 
     async def start(self) -> None:
         """Answers when the first attempt is through, whichever way it went."""
@@ -62,9 +62,11 @@ class DoorbellLine:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def rang(self, workspace_id: int, last_log_id: int) -> None:
-        """We have rung for this commit of ours already; its NOTIFY is nothing new."""
-        self._own[workspace_id] = last_log_id
+    def tell(self, workspace_id: int, last_log_id: int) -> None:
+        """Ring for this commit, once: of ours we know before or after its NOTIFY."""
+        if self._told.get(workspace_id) != last_log_id:
+            self._told[workspace_id] = last_log_id
+            self._ring(workspace_id)
 
     def describe(self) -> str:
         if self.trouble is None:
@@ -124,8 +126,8 @@ class DoorbellLine:
         if not separator:
             if head == self._proof:
                 self._proven.set()
-        elif head.isdecimal() and self._own.get(int(head)) != int(tail):
-            self._ring(int(head))
+        elif head.isdecimal() and tail.isdecimal():
+            self.tell(int(head), int(tail))
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

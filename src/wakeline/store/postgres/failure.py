@@ -7,12 +7,14 @@ from contextlib import contextmanager
 
 import asyncpg
 
-from wakeline.errors import Internal, Unavailable, WakelineError
+from wakeline.errors import Internal, InvalidArgument, Unavailable, WakelineError
 
 # Everything that the driver and the network raise; whatever else comes out of a batch is a bug of ours.
 DRIVER = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
-# The rows themselves were refused: it is one command's fault, not the server's.
-ROWS = (asyncpg.IntegrityConstraintViolationError, asyncpg.DataError)
+# The schema repeats our invariants; a decision should never have come to this.
+INVARIANT = asyncpg.IntegrityConstraintViolationError
+# The rows themselves were refused: that is about one command, not about the server.
+ROWS = (INVARIANT, asyncpg.DataError)
 # Another transaction came first and nothing was written.
 OVERTAKEN = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
 
@@ -53,6 +55,12 @@ def translate(error: Exception) -> WakelineError:
     state = sqlstate(error)
     if state is None:
         return Unavailable("STORE_UNAVAILABLE", f"{_UNREACHED}: {_text(error)}; nothing was written.")
+    if isinstance(error, asyncpg.DataError):
+        return InvalidArgument(
+            "INVALID_ARGUMENT",
+            f"PostgreSQL cannot take a value of the request: {_text(error)}.",
+            "Leave out NUL characters and numbers beyond 64 bits.",
+        )
     meaning = _MEANINGS.get(state) or _MEANINGS.get(state[:2])
     if meaning is None:
         return Internal("INTERNAL", f"PostgreSQL refused a statement: {_text(error)}.")

@@ -16,7 +16,7 @@ from wakeline.core.store import Search
 from wakeline.store.postgres import failure
 from wakeline.store.postgres.connection import Connection, Links, run, transaction
 
-SLICE = 256
+SLICE = 64  # of the largest messages, these take seconds
 CONSUMER = "search"
 
 # What separates words.  PostgreSQL's own parser would keep addresses, paths and hyphenated words as one, and then

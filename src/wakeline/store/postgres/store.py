@@ -43,11 +43,11 @@ class PostgresStore(Chores):
         self._closing = False
         self._links = Links(lambda: server.connect("node"), connections, dice)
         self._writing = Links(lambda: server.connect("writer", by_key=True), connections, dice)
-        self._writer = Writer(self._writing, self._rang)
         self._search = SearchIndex(self._links)
         self._line = DoorbellLine(
             lambda: server.connect("doorbell"), self._notify, self._ring, poll_seconds=poll_seconds, dice=dice
         )
+        self._writer = Writer(self._writing, self._line.tell)
 
     @classmethod
     async def open(
@@ -98,10 +98,6 @@ class PostgresStore(Chores):
     def _ring(self, workspace_id: int) -> None:
         for doorbell in self._doorbells:
             doorbell(workspace_id)
-
-    def _rang(self, workspace_id: int, last_log_id: int) -> None:
-        self._line.rang(workspace_id, last_log_id)
-        self._ring(workspace_id)
 
     async def _notify(self, payload: str) -> None:
         await self._links.run(lambda connection: connection.execute("SELECT pg_notify($1, $2)", CHANNEL, payload))

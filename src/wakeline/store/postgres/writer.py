@@ -124,18 +124,12 @@ class Lane:
         """Answer every submission of this batch, whatever happens."""
         try:
             outcomes = await self._commit([command for command, _ in batch])
-        except WakelineError as error:
-            outcomes = [error] * len(batch)
-        except Exception as error:  # noqa: BLE001 - whatever a bug raises, it must not end the lane
-            if isinstance(error, failure.DRIVER) and not isinstance(error, failure.ROWS):
-                outcomes = [failure.translate(error)] * len(batch)
-            elif len(batch) > 1:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the lane lives on and everybody is answered
+            if len(batch) > 1 and _is_of_one_command(error):
                 for submission in batch:
                     await self._carry([submission])
                 return
-            else:
-                _log.exception("a write failed alone: %s", type(batch[0][0]).__name__)
-                outcomes = [Internal("INTERNAL", "The write failed because of a bug; nothing was written.")]
+            outcomes = [_told(error)] * len(batch)
         _settle(batch, outcomes)
 
     async def _commit(self, commands: Sequence[Command[Any]]) -> list[Any]:
@@ -229,6 +223,19 @@ def _statement(tables: tuple[str, ...]) -> str:
 def _role_holders(changes: Changes) -> list[tuple[str, str]]:
     kept = [row for row in changes.principals.values() if row.retired_at is None]
     return [(role, row.handle) for row in kept for role in row.roles.split()]
+
+
+def _is_of_one_command(error: Exception) -> bool:
+    return isinstance(error, failure.ROWS) or not isinstance(error, (*failure.DRIVER, WakelineError))
+
+
+def _told(error: Exception) -> WakelineError:
+    if isinstance(error, WakelineError):
+        return error
+    if isinstance(error, failure.DRIVER) and not isinstance(error, failure.INVARIANT):
+        return failure.translate(error)
+    _log.error("a write failed because of a bug", exc_info=error)
+    return Internal("INTERNAL", "The write failed because of a bug; nothing was written.")
 
 
 def _settle(batch: Sequence[Submission], outcomes: Sequence[Any]) -> None:

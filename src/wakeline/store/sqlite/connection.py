@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from wakeline.store import migrate
 
 BUSY_MILLISECONDS = 5_000
 _QUICK_CHECK_BYTES = 64 * 1024 * 1024
+_LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+_UNWRITTEN = bytes(4)  # made, but its first write never reached the disk
 
 
 def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
@@ -37,14 +40,22 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
 
 def prepare(path: Path, now: int) -> apsw.Connection:
     """The writer's connection, on a sound database of our own schema."""
-    connection = connect(path)
     with translated():
+        _check_log(path.with_name(f"{path.name}-wal"))
+        connection = connect(path)
         if path.stat().st_size < _QUICK_CHECK_BYTES:
             problems = [row[0] for row in connection.execute("PRAGMA quick_check(3)") if row[0] != "ok"]
             if problems:
                 raise Unavailable("STORE_CORRUPT", f"{path} is damaged: {problems[0]}")
         apply_migrations(connection, now)
     return connection
+
+
+def _check_log(path: Path) -> None:
+    """SQLite takes a write-ahead log with a damaged header for an empty one; what was answered would be gone."""
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as log:
+        if log.read(len(_UNWRITTEN)) not in (*_LOG_MAGIC, _UNWRITTEN, b""):
+            raise Unavailable("STORE_CORRUPT", f"{path} is damaged: it does not begin as a write-ahead log does.")
 
 
 def apply_migrations(connection: apsw.Connection, now: int) -> None:

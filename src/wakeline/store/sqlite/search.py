@@ -1,8 +1,8 @@
-"""Full-text search beside the store: a file of its own, filled by following the log.
+"""Full-text search beside the store: a file of its own, filled by following the messages as they were written.
 
 The index is derived data.  In its own file it never makes a post wait for the write lock, it keeps its own cursor, and
-when it is damaged or missing it is built again.  A search first follows the log to its end, so it misses nothing that
-was answered before.
+when it is damaged or missing it is built again from the messages, which retention of the log does not touch.  A search
+first follows to the end, so it misses nothing that was answered before.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ SLICE = 256
 _SCHEMA = """
 CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(
   subject, body, content='', contentless_delete=1, tokenize='unicode61');
-CREATE TABLE IF NOT EXISTS cursors (
-  workspace_id INTEGER PRIMARY KEY, epoch TEXT NOT NULL, last_log_id INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS cursor (epoch TEXT NOT NULL, number INTEGER NOT NULL);
 """
 
 
@@ -53,7 +52,7 @@ class SearchIndex:
     def _attach(self) -> apsw.Connection:
         connection = connect(self._path)
         with translated():
-            connection.pragma("synchronous", "NORMAL")  # lost work is done again from the log
+            connection.pragma("synchronous", "NORMAL")  # lost work is done again
             connection.execute("ATTACH ? AS store", (f"{self._database.absolute().as_uri()}?mode=ro",))
             with transaction(connection):
                 connection.execute(_SCHEMA)
@@ -87,42 +86,37 @@ class SearchIndex:
             path.with_name(path.name + suffix).unlink(missing_ok=True)
 
     def follow(self, keep_going: Callable[[], bool]) -> int:
-        """Index slices until the end of the log or until told to stop; answers how many messages were indexed."""
+        """Index slices until the last message or until told to stop; answers how many messages were indexed."""
         return self._mending(lambda: self._follow(keep_going))
 
     def _follow(self, keep_going: Callable[[], bool]) -> int:
         indexed = 0
-        for workspace_id, epoch in list(self._connection.execute("SELECT workspace_id, epoch FROM store.workspaces")):
-            while keep_going():
-                count, more = self._slice(workspace_id, epoch)
-                indexed += count
-                if not more:
-                    break
+        while keep_going():
+            count = self._slice()
+            indexed += count
+            if count < SLICE:
+                break
         return indexed
 
-    def _slice(self, workspace_id: int, epoch: str) -> tuple[int, bool]:
+    def _slice(self) -> int:
         execute = self._connection.execute
         with transaction(self._connection):
-            cursor = execute(
-                "SELECT epoch, last_log_id FROM cursors WHERE workspace_id = ?", (workspace_id,)
-            ).fetchall()
-            after = cursor[0][1] if cursor and cursor[0][0] == epoch else 0
-            rows = execute(statements.load("sqlite", "index_slice").text, (workspace_id, after, SLICE)).fetchall()
+            epochs: list[Any] = execute("SELECT epoch FROM store.workspaces ORDER BY workspace_id LIMIT 1").fetchall()
+            if not epochs:
+                return 0
+            known: list[Any] = execute("SELECT number FROM cursor WHERE epoch = ?", epochs[0]).fetchall()
+            after = known[0][0] if known else 0
+            rows: list[Any] = execute(statements.load("sqlite", "index_slice").text, (after, SLICE)).fetchall()
             if not rows:
-                return 0, False
-            words = [(rowid, subject or "", body) for _, rowid, subject, body in rows if rowid is not None]
-            self._connection.executemany("DELETE FROM words WHERE rowid = ?", [(row[0],) for row in words])
-            self._connection.executemany("INSERT INTO words (rowid, subject, body) VALUES (?, ?, ?)", words)
-            execute("INSERT OR REPLACE INTO cursors VALUES (?, ?, ?)", (workspace_id, epoch, rows[-1][0]))
-        return len(words), len(rows) == SLICE
-
-    def cursors(self) -> dict[int, int]:
-        with self._lock, translated():
-            rows: list[Any] = self._connection.execute("SELECT workspace_id, last_log_id FROM cursors").fetchall()
-            return dict(rows)
+                return 0
+            self._connection.executemany("DELETE FROM words WHERE rowid = ?", [(row[0],) for row in rows])
+            self._connection.executemany("INSERT INTO words (rowid, subject, body) VALUES (?, ?, ?)", rows)
+            execute("DELETE FROM cursor")
+            execute("INSERT INTO cursor VALUES (?, ?)", (epochs[0][0], rows[-1][0]))
+        return len(rows)
 
     def search(self, query: Search, keep_going: Callable[[], bool]) -> list[Message]:
-        """Follow the log to its end, then search."""
+        """Follow to the end, then search."""
 
         def work() -> list[Message]:
             self._follow(keep_going)

@@ -117,13 +117,11 @@ class SqliteStore(Chores):
     # -- search -------------------------------------------------------------------------------------------------------
 
     async def index(self) -> int:
-        """Follow the log in the search index, and let retention know how far that is."""
+        """Follow to the end in the search index, and note how far that was."""
+        tips: list[Any] = await self.fetch("all_workspaces", {})
         indexed = await asyncio.to_thread(self._search.follow, lambda: not self._closing)
-        for workspace_id, last_log_id in (await asyncio.to_thread(self._search.cursors)).items():
-            cursor = {"workspace_id": workspace_id, "name": "search"}
-            known = await self.fetch("consumer_cursor", cursor)
-            if not known or known[0][0] < last_log_id:
-                await self.transact([("advance_consumer", {**cursor, "last_log_id": last_log_id})])
+        reached = [{"workspace_id": tip[0], "name": "search", "last_log_id": tip[4]} for tip in tips]
+        await self.transact([("advance_consumer", cursor) for cursor in reached])
         return indexed
 
     async def search(self, query: Search) -> list[Message]:

@@ -208,8 +208,8 @@ _STOP = object()
 def _failure(error: Exception) -> WakelineError:
     if isinstance(error, WakelineError):
         return error
-    if isinstance(error, apsw.Error) and not isinstance(error, apsw.ConstraintError):
-        return translate(error)
+    if isinstance(error, apsw.Error | OSError) and not isinstance(known := translate(error), Internal):
+        return known
     _log.error("a write failed because of a bug", exc_info=error)
     return Internal("INTERNAL", "The write failed because of a bug; nothing was written.")
 

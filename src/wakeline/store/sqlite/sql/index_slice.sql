@@ -1,6 +1,2 @@
-SELECT l.log_id, m.number, m.subject, m.body
-FROM store.log l
-LEFT JOIN store.messages m ON m.message_id = l.subject AND l.kind = 'message.posted'
-WHERE l.workspace_id = ? AND l.log_id > ?
-ORDER BY l.log_id
-LIMIT ?
+-- The number grows with every message of the whole store, so it is a cursor.
+SELECT number, coalesce(subject, ''), body FROM store.messages WHERE number > ? ORDER BY number LIMIT ?
