@@ -20,7 +20,7 @@ CHECKED := $(wildcard src tests bench tools)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up test fast check format bench lock clean
+.PHONY: help install up test fast check format docs bench lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,11 +42,15 @@ check: install ## Check format, rules, types, import arrows, sizes and the fresh
 	$(BIN)/mypy $(CHECKED)
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size.py
-	$(if $(wildcard tools/reference.py),$(BIN)/python tools/reference.py --check)
+	$(BIN)/python tools/reference.py --check
 
 format: install ## Format the code and fix what can be fixed
 	$(BIN)/ruff format $(CHECKED)
 	$(BIN)/ruff check --fix $(CHECKED)
+
+docs: install ## Write the generated pages again, and the snippets into the pages that show them
+	@$(BIN)/python tools/reference.py
+	@$(BIN)/python tools/snippets.py
 
 bench: install $(VENV)/.bench ## Run the benchmarks (options: ARGS="…")
 	@$(BIN)/python -m bench $(ARGS)

@@ -39,6 +39,7 @@ def test_a_bucket_is_never_negative_and_never_fuller_than_its_burst(rails: Guard
         assert 0 <= bucket.level <= (rails.rate_burst - 1) * MILLION
 
 
+@pytest.mark.guarantee("G-RATE")
 @given(rates, st.lists(st.integers(0, 10 * MILLION), max_size=200).map(sorted))
 def test_no_stretch_of_time_passes_more_than_the_burst_and_what_was_refilled(
     rails: Guardrails, moments: list[int]

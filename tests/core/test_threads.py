@@ -57,6 +57,7 @@ TABLE = [
 ]
 
 
+@pytest.mark.guarantee("G-STATES")
 @pytest.mark.parametrize(("before", "wanted", "participant", "coordinator", "human", "why"), TABLE)
 def test_each_change_is_for_who_may_make_it(
     before: Status, wanted: Status, participant: str, coordinator: str, human: str, why: str
@@ -69,6 +70,7 @@ def test_the_table_of_this_file_is_whole() -> None:
     assert {(row[0], row[1]) for row in TABLE} == set(itertools.permutations(Status, 2))
 
 
+@pytest.mark.guarantee("G-STATES")
 def test_a_missing_row_is_refused_for_everybody_even_with_an_override() -> None:
     for pair in set(itertools.product(Status, Status)) - TRANSITIONS:
         for caller in EVERYBODY:

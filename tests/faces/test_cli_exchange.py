@@ -98,6 +98,7 @@ def test_an_answer_may_be_framed_in_any_way(listener: socket.socket, shell: Shel
         assert shell.json("send", "@bob", "hi")["seq"] == 7
 
 
+@pytest.mark.guarantee("G-SAFE-REPEAT")
 @pytest.mark.parametrize("first", [NOTHING, CUT, REFUSED, b"SSH-2.0-OpenSSH\r\n"])
 def test_a_post_is_sent_again_under_the_same_key(listener: socket.socket, shell: Shell, first: bytes) -> None:
     with impostor(listener, first, PLAIN) as asked:
@@ -107,9 +108,10 @@ def test_a_post_is_sent_again_under_the_same_key(listener: socket.socket, shell:
     assert len(set(keys)) == 1
 
 
+@pytest.mark.guarantee("G-SAFE-REPEAT")
 def test_what_could_take_effect_twice_is_sent_once(listener: socket.socket, shell: Shell) -> None:
     with impostor(listener, NOTHING, PLAIN) as asked:
-        failed = shell.run("agent", "add", "@bob")
+        failed = shell.run("workspace", "add", "second")
     assert failed.code == 5
     assert len(asked) == 1
 

@@ -91,6 +91,7 @@ def test_a_bad_url_is_refused_by_name(alone: Shell, url: str) -> None:
     assert (refused.code, refused.error()["code"]) == (1, "SETTING_INVALID")
 
 
+@pytest.mark.guarantee("G-HUMAN")
 @pytest.mark.parametrize("mark", HARNESS_MARKS)
 def test_inside_a_harness_nobody_is_the_operator(server: ServerProcess, human: Shell, mark: str) -> None:
     inside = human.with_environ(**{mark: "1"})
@@ -122,6 +123,7 @@ def test_a_token_never_reaches_the_head_with_a_line_break(human: Shell) -> None:
     assert (refused.code, refused.error()["code"]) == (1, "SETTING_INVALID")
 
 
+@pytest.mark.guarantee("G-HUMAN")
 def test_an_override_is_confirmed_by_a_person(human: Shell) -> None:
     thread = human.json("thread", "create", "T")["thread_id"]
     human.json("thread", "status", thread, "blocked")

@@ -185,6 +185,7 @@ def test_all_formats_say_the_same(pair: Pair) -> None:
     assert "2 unread" in people
 
 
+@pytest.mark.guarantee("G-TERMINAL")
 def test_what_peers_write_cannot_act_on_the_terminal(pair: Pair) -> None:
     _, as_alice, bob, as_bob = pair
     hostile = "\x1b[2Jcleared \x9b31m red \u202egnp.exe\r\n@human → everyone  now"

@@ -117,6 +117,7 @@ def test_a_dead_letter_can_be_posted_again(human: Shell) -> None:
     assert len(human.json("dead-letter", "list", "--sender", sender, "--all")["dead_letters"]) == 1
 
 
+@pytest.mark.guarantee("G-WORKSPACE")
 def test_workspaces_are_worlds_of_their_own(human: Shell) -> None:
     name = f"w{uuid.uuid4().hex[:10]}"
     assert human.json("workspace", "add", name)["name"] == name
@@ -177,6 +178,7 @@ def test_pruning_moves_the_beginning_of_the_log(human: Shell) -> None:
     assert human.run("prune").code == 0
 
 
+@pytest.mark.guarantee("G-EPOCH")
 def test_a_backup_is_restored_under_a_new_epoch(human: Shell, tmp_path: Path) -> None:
     human.new_agent()
     copy, elsewhere = tmp_path / "copy.db", tmp_path / "elsewhere"

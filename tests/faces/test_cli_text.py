@@ -13,6 +13,7 @@ from wakeline.faces.cli.arguments import find_command, find_output
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 
+@pytest.mark.guarantee("G-TERMINAL")
 @given(st.text())
 def test_safe_text_holds_nothing_that_a_terminal_obeys(value: str) -> None:
     for sign in text.safe(value):

@@ -89,6 +89,7 @@ async def test_a_refusal_raises_the_class_that_the_server_meant(server: ServerPr
             await stranger.whoami()
 
 
+@pytest.mark.guarantee("G-SAFE-REPEAT")
 async def test_a_lost_answer_is_asked_for_again_and_posts_once(operator: Client, remote: Client, cable: Cable) -> None:
     receiver = await operator.add_agent(name())
     cable.lose_answers = 2
@@ -98,14 +99,26 @@ async def test_a_lost_answer_is_asked_for_again_and_posts_once(operator: Client,
     assert [message.message_id for message in inbox.messages] == [posted.message_id]
 
 
+@pytest.mark.guarantee("G-SAFE-REPEAT")
 async def test_what_is_not_safe_to_repeat_is_not_repeated(operator: Client, remote: Client, cable: Cable) -> None:
-    handle = name()
+    workspace = name().removeprefix("@")
     cable.lose_answers = 1
     with pytest.raises(Unavailable) as lost:
-        await remote.add_agent(handle)
+        await remote.add_workspace(workspace)
     assert lost.value.code == "SERVER_UNREACHABLE"
     assert cable.requests == 1
-    assert handle in {agent.handle for agent in (await operator.list_agents()).agents}
+    assert workspace in {found.name for found in (await operator.list_workspaces()).workspaces}
+
+
+@pytest.mark.guarantee("G-SAFE-REPEAT")
+async def test_a_token_whose_answer_was_lost_is_given_again(operator: Client, remote: Client, cable: Cable) -> None:
+    handle = name()
+    cable.lose_answers = 1
+    added = await remote.add_agent(handle)
+    assert cable.requests == 2
+    assert added.token
+    issued = (await operator.list_tokens(handle=handle)).tokens
+    assert [token.jti for token in issued] == [added.jti]
 
 
 async def test_a_busy_server_is_asked_again(remote: Client, cable: Cable) -> None:

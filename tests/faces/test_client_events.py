@@ -38,6 +38,7 @@ def name() -> str:
     return f"@a{uuid.uuid4().hex[:10]}"
 
 
+@pytest.mark.guarantee("G-RESUME")
 async def test_events_come_once_and_in_order_however_often_the_line_breaks(
     operator: Client, remote: Client, cable: Cable
 ) -> None:
@@ -61,6 +62,7 @@ async def test_events_come_once_and_in_order_however_often_the_line_breaks(
     assert stream.position == f"{seen[-1].epoch}-{seen[-1].log_id}"
 
 
+@pytest.mark.guarantee("G-RESUME")
 async def test_events_go_on_from_a_position(operator: Client) -> None:
     receiver = await operator.add_agent(name())
     first = await operator.post_message("one", to=[receiver.handle])
@@ -72,6 +74,7 @@ async def test_events_go_on_from_a_position(operator: Client) -> None:
         break
 
 
+@pytest.mark.guarantee("G-NO-SILENT-GAP")
 async def test_a_position_that_is_no_longer_kept_raises_gone(operator: Client) -> None:
     receiver = await operator.add_agent(name())
     posted = await operator.post_message("one", to=[receiver.handle])
@@ -85,6 +88,7 @@ async def test_a_position_that_is_no_longer_kept_raises_gone(operator: Client) -
         break
 
 
+@pytest.mark.guarantee("G-EPOCH")
 async def test_a_position_of_another_history_raises_gone(operator: Client) -> None:
     with pytest.raises(Gone) as gone:
         await anext(aiter(operator.events(after="abc-1")))

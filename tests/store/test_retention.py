@@ -106,8 +106,8 @@ async def test_messages_of_closed_threads_are_forgotten_with_all_that_hangs_on_t
 ) -> None:
     ann = agent(workspace, "@ann")
     closed = await send(store, ann, "@bob", "forget this needle", idempotency_key="old")
-    kept = await send(store, ann, "@cat", "keep this needle", idempotency_key="new")
     await close_thread(store, workspace, closed)
+    kept = await send(store, ann, "@cat", "keep this needle", idempotency_key="new")
     await store.index()
     assert await store.forget_closed(workspace.workspace_id, closed_before=await store.now() - HOUR) == 0
     assert await store.forget_closed(workspace.workspace_id, closed_before=await store.now() + HOUR) == 2

@@ -9,7 +9,7 @@ from wakeline.core.log import PRINCIPAL_STREAM, THREAD_STREAM
 from wakeline.core.message import Box, Message, Receipt
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
-from wakeline.errors import InvalidArgument, NotFound
+from wakeline.errors import Conflict, NotFound
 
 _replace = msgspec.structs.replace
 
@@ -110,12 +110,7 @@ class AckThread(msgspec.Struct, frozen=True):
         policy.admit(picture, self.caller)
         thread = policy.visible_thread(picture, self.thread_id, self.caller)
         if self.last_read_seq > thread.last_seq:
-            raise InvalidArgument(
-                "INVALID_ARGUMENT",
-                f"The thread ends at seq {thread.last_seq}.",
-                "Acknowledge what was read.",
-                last_seq=thread.last_seq,
-            )
+            raise Conflict("NOT_WRITTEN_YET", f"The thread ends at seq {thread.last_seq}.", last_seq=thread.last_seq)
         member = picture.members.get(self.thread_id, {}).get(handle)
         if member is None or member.left_at is not None:
             return 0  # who may look without being a member has no read state to keep

@@ -159,8 +159,9 @@ async def _identity(settings: Settings, store: Store) -> Identity:
     )
 
 
-def _runtime_directory() -> Path:
-    return Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+def _runtime_directories() -> list[Path]:
+    given = os.environ.get("XDG_RUNTIME_DIR")
+    return [Path(given) if given else Path(tempfile.gettempdir()), Path(tempfile.gettempdir())]
 
 
 async def _serve(settings: Settings, parts: Parts) -> None:
@@ -174,7 +175,7 @@ async def _serve(settings: Settings, parts: Parts) -> None:
     )
     tcp = bind_tcp(settings.host, settings.port)
     with translated():
-        unix, path = bind_unix(settings.data, _runtime_directory())
+        unix, path = bind_unix(settings.data, _runtime_directories())
     listeners = Listeners(application, tcp, unix, settings.drain_seconds)
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()

@@ -13,7 +13,7 @@ from wakeline.core.log import Position, parse_position
 from wakeline.core.principal import Caller
 from wakeline.core.queries import Entry, LogAfter, LogVisible, UnreadCount, WorkspaceById
 from wakeline.core.store import Search
-from wakeline.errors import Gone, InvalidArgument
+from wakeline.errors import Gone
 from wakeline.service import views
 from wakeline.service.context import Context
 from wakeline.service.hub import Hub
@@ -96,28 +96,23 @@ class Logs:
     async def search(self, caller: Caller, query: wire.SearchQuery) -> wire.Found:
         store = self._context.store
         [workspace] = await store.read(WorkspaceById(caller.workspace_id))
-        found = await store.search(
-            Search(
-                workspace_id=caller.workspace_id,
-                phrases=parse_phrases(query.q),
-                reader=caller.handle,
-                everything=caller.reads_everything,
-                thread_id=query.thread_id,
-                sender=query.sender,
-                limit=query.limit,
-            )
+        wanted = Search(
+            workspace_id=caller.workspace_id,
+            phrases=parse_phrases(query.q),
+            reader=caller.handle,
+            everything=caller.reads_everything,
+            thread_id=query.thread_id,
+            sender=query.sender,
+            limit=query.limit,
         )
+        found = await store.search(wanted) if wanted.phrases else []
         now = await store.now()
         return wire.Found(messages=[views.message(row, None, now) for row in found], indexed_to=workspace.last_log_id)
 
 
 def parse_phrases(text: str) -> tuple[str, ...]:
-    """Words that must all occur; "words in quotes" must occur together."""
+    """Words that must all occur; "words in quotes" must occur together.  What has no letter or digit is no word."""
     phrases = tuple(
         phrase for match in _phrase.finditer(text) if any(map(str.isalnum, phrase := match[1] or match[2] or ""))
     )
-    if not phrases or "\0" in text:
-        raise InvalidArgument(
-            "INVALID_ARGUMENT", "There is no word to search for.", "Give at least one letter or digit."
-        )
     return phrases[:MAX_PHRASES]

@@ -188,10 +188,8 @@ def _instant(request: wire.PostMessage) -> int | None:
     if request.expires_at is None:
         return None
     try:
-        if request.expires_at.tzinfo is not None:
-            return from_datetime(request.expires_at.astimezone(UTC))
-    except OverflowError:  # a year that only its own time zone has
-        pass
-    raise InvalidArgument(
-        "INVALID_ARGUMENT", "'expires_at' is not a time with a zone.", "Write it as 2026-01-31T12:00:00Z."
-    )
+        return from_datetime(request.expires_at.astimezone(UTC))
+    except OverflowError as error:
+        raise InvalidArgument(
+            "INVALID_ARGUMENT", "'expires_at' lies in a year that UTC does not have.", "Choose another."
+        ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -29,6 +30,21 @@ Tags = Annotated[list[Tag], Meta(max_length=32)]
 Reason = Annotated[str, Meta(min_length=1, max_length=2000)]
 Seq = Annotated[int, Meta(ge=0, le=2**53)]
 Limit = Annotated[int, Meta(ge=1, le=500)]
+# Described, but checked where a wrong one has an error of its own.
+LogPosition = Annotated[
+    str, Meta(max_length=64, extra_json_schema={"pattern": r"^(0|[a-z0-9]{1,32}-[0-9]{1,18})$", "examples": ["0"]})
+]
+InboxPage = Annotated[str, Meta(max_length=64, extra_json_schema={"pattern": r"^[0-3]\.[0-2]\.[0-9]{1,18}$"})]
+Moment = Annotated[
+    datetime,
+    Meta(
+        tz=True,
+        extra_json_schema={
+            "pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$",
+            "examples": ["2999-12-31T23:59:59Z"],
+        },
+    ),
+]
 Tokens = Annotated[int, Meta(ge=1, le=10_000_000)]
 
 MessageKind = Literal["chat", "event", "system"]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from wakeline.wire.common import Answer, Handle, Id, Limit, Query
+from wakeline.wire.common import Answer, Handle, Id, Limit, LogPosition, Query
 from wakeline.wire.messages import MessageView
 
 
@@ -39,12 +39,12 @@ class EventView(Answer, frozen=True):
 
 
 class LogQuery(Query, frozen=True):
-    after: Annotated[str, Meta(max_length=64)] = "0"
+    after: LogPosition = "0"
     limit: Limit = 100
 
 
 class EventsQuery(Query, frozen=True):
-    after: Annotated[str, Meta(max_length=64)] | None = None
+    after: LogPosition | None = None
 
 
 class LogPage(Answer, frozen=True):

@@ -13,9 +13,11 @@ from wakeline.wire.common import (
     Answer,
     Handle,
     Id,
+    InboxPage,
     Key,
     Limit,
     MessageKind,
+    Moment,
     Priority,
     Query,
     Reason,
@@ -38,7 +40,7 @@ class PostMessage(Request, frozen=True):
     tags: Tags = []
     in_reply_to: Id | None = None
     idempotency_key: Key | None = None
-    expires_at: datetime | None = None
+    expires_at: Moment | None = None
     supersedes: Id | None = None
     metadata: dict[str, Any] | None = None
     schema_version: Literal[1] = 1
@@ -105,7 +107,7 @@ class Inbox(Answer, frozen=True):
 class InboxQuery(Query, frozen=True):
     limit: Limit = 50
     max_tokens: Tokens | None = None
-    after: Annotated[str, Meta(max_length=64)] | None = None
+    after: InboxPage | None = None
     state: Literal["unread", "all", "archived"] = "unread"
     of: Handle | None = None
 

@@ -86,9 +86,9 @@ class Application:
         given = headers.get(b"x-request-id", b"")
         request_id = given.decode() if _request_id.fullmatch(given) else self._new_request_id()
         began = time.perf_counter()
-        name, status = "unknown", 500
+        status = 500
         try:
-            name, status = await self._serve(scope, headers, receive, send, request_id)
+            status = await self._serve(scope, headers, receive, send, request_id)
         except (ClientGone, asyncio.CancelledError):
             if not _is_gone(scope):
                 raise
@@ -101,7 +101,7 @@ class Application:
             _log.exception("request %s failed", request_id)
             await self._fail(send, Internal("INTERNAL", "Something broke that should not."), request_id)
         finally:
-            self._telemetry.served(name, status, time.perf_counter() - began)
+            self._telemetry.served(scope.get("operation", "unknown"), status, time.perf_counter() - began)
 
     def refuse(self, message: str) -> bytes:
         """The answer to what is not even HTTP."""
@@ -115,22 +115,24 @@ class Application:
 
     async def _serve(
         self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, request_id: str
-    ) -> tuple[str, int]:
+    ) -> int:
         method, path = scope["method"], scope["path"]
         route = self._exact.get((method, path))
         parameters: dict[str, str] = {}
         if route is None:
             if method == "GET" and path in self._open:
+                scope["operation"] = path
                 status, body = await self._open[path]()
                 await send_bytes(send, status, body, json_headers(request_id))
-                return path, status
+                return status
             if method == "GET" and path == "/metrics":
                 return await self._metrics(scope, headers, send, request_id)
             if method == "GET" and path == "/v1/events":
                 return await self._events(scope, headers, send, request_id)
             route, parameters = self._find(method, path)
-        caller = await self._authenticate(scope, headers)
         operation = route.operation
+        scope["operation"] = operation.name
+        caller = await self._authenticate(scope, headers)
         call = Call(
             self._services,
             caller,
@@ -146,7 +148,7 @@ class Application:
             await self._services.audit.refused(caller, error)
             raise
         await send_bytes(send, operation.status, encode(answer), json_headers(request_id))
-        return operation.name, operation.status
+        return operation.status
 
     def _find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
         allowed = [known for known, exact in self._exact if exact == path]
@@ -197,22 +199,24 @@ class Application:
     async def _openapi(self) -> tuple[int, bytes]:
         return 200, openapi.document_bytes()
 
-    async def _metrics(self, scope: Scope, headers: dict[bytes, bytes], send: Send, request_id: str) -> tuple[str, int]:
-        if not (self._metrics_public or _is_loopback(scope)):
+    async def _metrics(self, scope: Scope, headers: dict[bytes, bytes], send: Send, request_id: str) -> int:
+        scope["operation"] = "metrics"
+        if not (self._metrics_public or _is_loopback(scope, headers)):
             await self._authenticate(scope, headers)
         body = self._telemetry.render(len(self._services.hub.streams))
         kind = (b"content-type", self._telemetry.content_type.encode())
         await send_bytes(send, 200, body, [kind, (b"x-request-id", request_id.encode())])
-        return "metrics", 200
+        return 200
 
-    async def _events(self, scope: Scope, headers: dict[bytes, bytes], send: Send, request_id: str) -> tuple[str, int]:
+    async def _events(self, scope: Scope, headers: dict[bytes, bytes], send: Send, request_id: str) -> int:
+        scope["operation"] = "events"
         caller = await self._authenticate(scope, headers)
         query = parse_query(wire.EventsQuery, scope["query_string"])
         last = headers.get(b"last-event-id")
         after = query.after if last is None else last.decode("latin-1")
         connection = scope.get("wakeline") or Connection(lambda: None, trusted=False)
         await stream.serve(self._services, caller, after, connection, send, request_id)
-        return "events", 200
+        return 200
 
 
 def _parameters(found: dict[str, str]) -> dict[str, str]:
@@ -252,7 +256,9 @@ def _is_gone(scope: Scope) -> bool:
     return connection is None or connection.closed
 
 
-def _is_loopback(scope: Scope) -> bool:
+def _is_loopback(scope: Scope, headers: dict[bytes, bytes]) -> bool:
+    if b"x-forwarded-for" in headers or b"forwarded" in headers:
+        return False  # a proxy on this machine speaks for somebody elsewhere
     connection: Connection | None = scope.get("wakeline")
     if connection is not None and connection.trusted:
         return True

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import uvicorn
@@ -42,14 +42,14 @@ def bind_tcp(host: str, port: int) -> socket.socket:
     return listener
 
 
-def bind_unix(data: Path, runtime: Path) -> tuple[socket.socket, Path]:
+def bind_unix(data: Path, runtimes: Sequence[Path]) -> tuple[socket.socket, Path]:
     run = data / "run"
     _private(run)
     path = run / "wakeline.sock"
     record = run / RECORD
     record.unlink(missing_ok=True)
     if len(os.fsencode(path)) > MAX_SOCKET_PATH:
-        path = _runtime_directory(data, runtime) / "wakeline.sock"
+        path = _runtime_directory(data, runtimes) / "wakeline.sock"
         record.write_text(f"{path}\n", encoding="utf-8")
     path.unlink(missing_ok=True)  # we hold the data directory's lock, so a socket that is there is a dead server's
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -68,9 +68,13 @@ def _private(directory: Path) -> None:
     directory.chmod(0o700)
 
 
-def _runtime_directory(data: Path, runtime: Path) -> Path:
+def _runtime_directory(data: Path, runtimes: Sequence[Path]) -> Path:
     name = hashlib.sha256(os.fsencode(data.resolve())).hexdigest()[:16]
-    directory = runtime / f"wakeline-{os.getuid()}-{name}"
+    places = [runtime / f"wakeline-{os.getuid()}-{name}" for runtime in runtimes]
+    short = [place for place in places if len(os.fsencode(place / "wakeline.sock")) <= MAX_SOCKET_PATH]
+    if not short:
+        raise Unavailable("ADDRESS_UNAVAILABLE", "Every place for the socket has too long a path.")
+    directory = short[0]
     directory.mkdir(mode=0o700, exist_ok=True)
     status = directory.lstat()
     if status.st_uid != os.getuid() or directory.is_symlink():

@@ -9,10 +9,17 @@ import msgspec
 
 from wakeline import wire
 from wakeline.errors import CATALOGUE
+from wakeline.faces.http import described
 from wakeline.faces.http.operations import OPERATIONS, PATH_PARAMETERS, Operation
 from wakeline.version import VERSION
 
 _REF = "#/components/schemas/{name}"
+_ERROR = {"$ref": "#/components/responses/Error"}
+_ERRORS = {"4XX": _ERROR, "5XX": _ERROR}
+_DESCRIPTION = (
+    "Requests are JSON in UTF-8 without NUL characters; unknown fields are refused. The fields agent_id, workspace_id, "
+    "sender, from and session_id may repeat what the token says, and nothing else."
+)
 _OPEN = (
     ("/healthz", "health", "Is the process alive", wire.Health),
     ("/readyz", "ready", "Can it serve; 503 when not", wire.Ready),
@@ -21,7 +28,9 @@ _OPEN = (
 
 @cache
 def document_bytes() -> bytes:
-    return msgspec.json.format(msgspec.json.encode(document(), order="deterministic"), indent=2)
+    encoded = msgspec.json.encode(document(), order="deterministic")
+    # In JSON Schema "$" is the end already, and not everybody's regular expressions can look ahead.
+    return msgspec.json.format(encoded.replace(rb"$(?!\\n)", b"$"), indent=2)
 
 
 def document() -> dict[str, Any]:
@@ -33,18 +42,19 @@ def document() -> dict[str, Any]:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, by_kind)
     for path, name, summary, kind in _OPEN:
         paths[path] = {"get": _open(name, summary, by_kind[kind])}
-    paths["/v1/events"] = {"get": _events()}
+    paths.update({"/v1/events": {"get": _events()}, "/metrics": {"get": _metrics()}, "/openapi.json": {"get": _self()}})
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Wakeline",
             "version": VERSION,
             "summary": "Durable messages between agent sessions and their human.",
+            "description": _DESCRIPTION,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": dict(sorted(paths.items())),
         "components": {
-            "schemas": components,
+            "schemas": {**described.requests(components), "Json": described.JSON},
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"}},
             "responses": {"Error": _error_response()},
         },
@@ -68,19 +78,19 @@ def _json(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _operation(operation: Operation, by_kind: dict[type, dict[str, Any]]) -> dict[str, Any]:
     answer = {"description": "Done", "content": _json(by_kind[operation.answer])}
-    described: dict[str, Any] = {
+    entry: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "parameters": [*_path_parameters(operation.path), *_query_parameters(operation.query)],
         "responses": {
             str(operation.status): answer,
-            "4XX": {"$ref": "#/components/responses/Error"},
-            "503": {"$ref": "#/components/responses/Error"},
+            **_ERRORS,
         },
     }
     if operation.body is not None:
-        described["requestBody"] = {"required": True, "content": _json(by_kind[operation.body])}
-    return described
+        required = any(field.required for field in msgspec.structs.fields(operation.body))
+        entry["requestBody"] = {"required": required, "content": _json(by_kind[operation.body])}
+    return entry
 
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:
@@ -96,8 +106,8 @@ def _query_parameters(kind: type[wire.Query]) -> list[dict[str, Any]]:
     fields = schema["$defs"][kind.__name__]
     required = fields.get("required", [])
     return [
-        {"name": name, "in": "query", "required": name in required, "schema": _without_null(described)}
-        for name, described in fields["properties"].items()
+        {"name": name, "in": "query", "required": name in required, "schema": described.text(_without_null(field))}
+        for name, field in fields["properties"].items()
     ]
 
 
@@ -113,19 +123,41 @@ def _open(name: str, summary: str, schema: dict[str, Any]) -> dict[str, Any]:
     responses: dict[str, Any] = {"200": {"description": "Yes", "content": _json(schema)}}
     if name == "ready":
         responses["503"] = {"description": "No", "content": _json(schema)}
-    return {"operationId": name, "summary": summary, "security": [], "responses": responses}
+    return {"operationId": name, "summary": summary, "security": [], "responses": {**responses, "4XX": _ERRORS["4XX"]}}
 
 
 def _events() -> dict[str, Any]:
-    last = {"name": "Last-Event-ID", "in": "header", "required": False, "schema": {"type": "string"}}
+    [after] = _query_parameters(wire.EventsQuery)
+    last = {**after, "name": "Last-Event-ID", "in": "header"}
     return {
         "operationId": "stream_events",
         "summary": "The log as you may see it, live; each data line is an EventView",
-        "parameters": [*_query_parameters(wire.EventsQuery), last],
+        "parameters": [after, last],
         "responses": {
             "200": {"description": "A stream of events", "content": {"text/event-stream": {}}},
-            "4XX": {"$ref": "#/components/responses/Error"},
+            **_ERRORS,
         },
+    }
+
+
+def _metrics() -> dict[str, Any]:
+    return {
+        "operationId": "metrics",
+        "summary": "Figures for Prometheus; from elsewhere than this machine it needs a token",
+        "security": [{}, {"bearer": []}],
+        "responses": {
+            "200": {"description": "The figures", "content": {"text/plain": {"schema": {"type": "string"}}}},
+            **_ERRORS,
+        },
+    }
+
+
+def _self() -> dict[str, Any]:
+    return {
+        "operationId": "openapi",
+        "summary": "This document",
+        "security": [],
+        "responses": {"200": {"description": "It", "content": _json({"type": "object"})}, **_ERRORS},
     }
 
 

@@ -152,7 +152,7 @@ class Lane:
         picture, outcomes = await self._decide(connection, needs, commands)
         if picture.changes:
             with failure.uncertain():
-                await _write(connection, picture)
+                await _write(connection, picture, alone=len(commands) == 1)
         return picture, outcomes
 
     async def _under_lock(self, connection: Connection, needs: Keys, commands: Commands) -> Decided:
@@ -160,7 +160,7 @@ class Lane:
         async with transaction(connection, lock):
             picture, outcomes = await self._decide(connection, needs, commands)
             if picture.changes:
-                await _write(connection, picture)
+                await _write(connection, picture, alone=len(commands) == 1)
         return picture, outcomes
 
     def _keys(self, needs: Needs) -> Keys:
@@ -190,7 +190,7 @@ class Oversized(Exception):
     """More than one statement should carry; one by one it goes."""
 
 
-async def _write(connection: Connection, picture: Picture) -> None:
+async def _write(connection: Connection, picture: Picture, *, alone: bool) -> None:
     changes = picture.changes
     tables = tuple(name for name in Changes.__slots__ if getattr(changes, name))
     batch: dict[str, Any] = {
@@ -204,14 +204,14 @@ async def _write(connection: Connection, picture: Picture) -> None:
     if changes.principals:
         batch["role_holders"] = _role_holders(changes)
     document = _encode(batch).decode()
-    if len(document) > MAX_BYTES and len(changes.log) > 1:
+    if len(document) > MAX_BYTES and not alone:
         raise Oversized
-    if await connection.fetchrow(_statement(tables), document) is None:
+    if await connection.fetchrow(statement_for(tables), document) is None:
         raise Overtaken
 
 
 @cache
-def _statement(tables: tuple[str, ...]) -> str:
+def statement_for(tables: tuple[str, ...]) -> str:
     """The guard and one part per table that has rows: a statement costs what it writes."""
     parts = ["guard", *(f"put_{name}" for name in tables)]
     if "principals" in tables:

@@ -1,8 +1,9 @@
 -- Everything one batch must know, as one JSON document: one statement sees one moment.
--- Single keys come as arrays (one index scan finds them all), compound ones are looked up one by one.  The plan may be
--- made while the tables are empty, so it must not depend on guesses: OFFSET 0 keeps the planner from turning lookups
--- around into a scan, "+ 0" says that an id finds the row and the workspace only has to agree, and BETWEEN with its
--- ORDER BY asks for an order that only the index by audience has.
+-- What has an id of its own is found by one index scan with an array, everything else is looked up one by one.  The plan
+-- may be made while the tables are empty, so it must not depend on guesses: OFFSET 0 keeps the planner from turning
+-- lookups around into a scan, "+ 0" says that the id finds the row and the workspace only has to agree (the index of
+-- active workflows is by the same expression), and BETWEEN with its ORDER BY asks for an order that only the index by
+-- audience has.  A test reads the plans.
 -- Messages come without their bodies: no decision reads them.
 WITH
 asked_messages AS MATERIALIZED (
@@ -22,12 +23,17 @@ asked_threads AS MATERIALIZED (
       ORDER BY audience_key
       LIMIT 1) t
   UNION SELECT t.thread_id
-    FROM members m
-    JOIN threads t ON t.thread_id = m.thread_id AND t.type = 'workflow' AND t.status = 'active'
-    WHERE m.workspace_id = :workspace_id AND m.handle = ANY (:workflows_of::text[]) AND m.left_at IS NULL
+    FROM threads t
+    WHERE cardinality(:workflows_of::text[]) > 0
+      AND t.workspace_id + 0 = :workspace_id AND t.type = 'workflow' AND t.status = 'active'
+      AND (SELECT true FROM members m
+        WHERE m.thread_id = t.thread_id AND m.handle = ANY (:workflows_of::text[]) AND m.left_at IS NULL
+        LIMIT 1)
 ),
 asked_holders AS MATERIALIZED (
-  SELECT role, handle FROM role_holders WHERE workspace_id = :workspace_id AND role = ANY (:roles::text[])
+  SELECT h.role, h.handle FROM unnest(:roles::text[]) AS asked (role)
+  CROSS JOIN LATERAL (
+    SELECT role, handle FROM role_holders WHERE workspace_id = :workspace_id AND role = asked.role OFFSET 0) h
 ),
 asked_handles AS MATERIALIZED (
   SELECT unnest(:handles::text[]) AS handle
@@ -58,8 +64,9 @@ asked_receipts AS MATERIALIZED (
 SELECT json_build_object(
   'now', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
   'workspace', json_build_array({workspace w}),
-  'principals', (SELECT coalesce(json_agg(json_build_array({principal})), '[]') FROM principals
-    WHERE workspace_id = :workspace_id AND handle = ANY (ARRAY(SELECT handle FROM asked_handles))),
+  'principals', (SELECT coalesce(json_agg(json_build_array({principal p})), '[]') FROM asked_handles AS asked
+    CROSS JOIN LATERAL (
+      SELECT * FROM principals WHERE workspace_id = :workspace_id AND handle = asked.handle OFFSET 0) p),
   'role_holders', (SELECT coalesce(json_agg(json_build_array(role, handle)), '[]') FROM asked_holders),
   'threads', (SELECT coalesce(json_agg(json_build_array({thread})), '[]') FROM threads
     WHERE thread_id = ANY (ARRAY(SELECT thread_id FROM asked_threads)) AND workspace_id + 0 = :workspace_id),
@@ -76,12 +83,15 @@ SELECT json_build_object(
       SELECT * FROM idempotency
       WHERE workspace_id = :workspace_id AND sender = used ->> 0 AND operation = used ->> 1 AND key = used ->> 2
       OFFSET 0) i),
-  'grants', (SELECT coalesce(json_agg(json_build_array({grant})), '[]') FROM grants
-    WHERE workspace_id = :workspace_id AND grantee = ANY (:senders::text[])),
-  'blocks', (SELECT coalesce(json_agg(json_build_array({block})), '[]') FROM blocks
-    WHERE workspace_id = :workspace_id AND blocked = ANY (:senders::text[])),
-  'buckets', (SELECT coalesce(json_agg(json_build_array({bucket})), '[]') FROM buckets
-    WHERE workspace_id = :workspace_id AND sender = ANY (:senders::text[])),
+  'grants', (SELECT coalesce(json_agg(json_build_array({grant found})), '[]') FROM unnest(:senders::text[]) AS asked (sender)
+    CROSS JOIN LATERAL (
+      SELECT * FROM grants WHERE workspace_id = :workspace_id AND grantee = asked.sender OFFSET 0) found),
+  'blocks', (SELECT coalesce(json_agg(json_build_array({block found})), '[]') FROM unnest(:senders::text[]) AS asked (sender)
+    CROSS JOIN LATERAL (
+      SELECT * FROM blocks WHERE workspace_id = :workspace_id AND blocked = asked.sender OFFSET 0) found),
+  'buckets', (SELECT coalesce(json_agg(json_build_array({bucket found})), '[]') FROM unnest(:senders::text[]) AS asked (sender)
+    CROSS JOIN LATERAL (
+      SELECT * FROM buckets WHERE workspace_id = :workspace_id AND sender = asked.sender OFFSET 0) found),
   'tokens', (SELECT coalesce(json_agg(json_build_array({token})), '[]') FROM tokens WHERE jti = ANY (:tokens::text[])),
   'dead_letters', (SELECT coalesce(json_agg(json_build_array({dead_letter})), '[]') FROM dead_letters
     WHERE dead_letter_id = ANY (:dead_letters::text[]) AND workspace_id + 0 = :workspace_id)

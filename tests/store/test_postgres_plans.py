@@ -1,0 +1,71 @@
+"""A batch costs what it asks for, not what is stored: every lookup goes by its key, whatever the planner believes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.store.builders import agent, human, new_id, open_workspace, send
+from tests.store.places import PostgresPlace
+from wakeline.core.picture import Changes
+from wakeline.flow.convene import CreateThread
+from wakeline.store import statements
+from wakeline.store.postgres.connection import Server
+from wakeline.store.postgres.writer import statement_for
+
+# The only lookups that may go by the workspace alone: its own row, everyone in it, who holds roles, what is worked on.
+BY_WORKSPACE = {"workspaces_pkey", "principals_pkey", "role_holders_pkey", "threads_working"}
+STATEMENTS = {
+    "load": statements.load("postgres", "load_facts").text,
+    "write": statement_for(tuple(Changes.__slots__)),
+}
+
+
+def scans(node: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Every place where the plan enters a table: by which index (or by none), and by what condition."""
+    if node["Node Type"] in ("Index Scan", "Index Only Scan", "Bitmap Index Scan"):
+        yield node["Index Name"], node.get("Index Cond", "")
+    elif node["Node Type"] == "Seq Scan":
+        yield f"all of {node['Relation Name']}", ""
+    for child in node.get("Plans", []):
+        yield from scans(child)
+
+
+def goes_by_key(index: str, condition: str) -> bool:
+    compared = condition.replace("workspace_id + 0", "workspace_id").count(" = ") + condition.count(" >= ")
+    return compared > condition.count("workspace_id") or (compared > 0 and index in BY_WORKSPACE)
+
+
+async def plan_of(connection: asyncpg.Connection[asyncpg.Record], text: str) -> dict[str, Any]:
+    count = max(number for number in range(1, 30) if f"${number}" in text)
+    await connection.execute(f"DEALLOCATE ALL; PREPARE asked AS {text}")
+    [row] = await connection.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE asked({', '.join(['NULL'] * count)})")
+    plan: dict[str, Any] = json.loads(row[0])[0]["Plan"]
+    return plan
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+@pytest.mark.parametrize("state", ["empty", "small", "small and analyzed"])
+async def test_every_lookup_of_a_batch_goes_by_its_key(postgres: PostgresPlace, name: str, state: str) -> None:
+    connection = await Server.parse(postgres.url).connect("test", by_key=True)
+    if state != "empty":
+        await fill(postgres)
+    if state == "small and analyzed":
+        await connection.execute("ANALYZE")
+    found = list(scans(await plan_of(connection, STATEMENTS[name])))
+    await connection.close()
+    assert found
+    assert [scan for scan in found if not goes_by_key(*scan)] == []
+
+
+async def fill(postgres: PostgresPlace) -> None:
+    node = await postgres.open()
+    workspace = await open_workspace(node, *(f"@a{n}" for n in range(20)))
+    for n in range(20):
+        await send(node, agent(workspace, f"@a{n}"), f"@a{(n + 1) % 20}", idempotency_key="k")
+        lead = CreateThread(human(workspace), new_id(), "A job", "workflow", (f"@a{n}",), "@a0", None, "")
+        await node.submit(lead)
