@@ -11,6 +11,7 @@
     ├── TooLarge            413  more bytes than this server accepts
     ├── RateLimited         429  right, but too often
     ├── Unavailable         503  the store cannot answer now; nothing was accepted unless the text says so
+    │   └── Unusable        503  the same, and waiting alone does not help: somebody must do something
     └── Internal            500  a bug of ours
 
 A code is stable and belongs to one line of the catalogue; the message is one sentence for a person; the hint says what
@@ -75,6 +76,10 @@ class RateLimited(WakelineError):
 class Unavailable(WakelineError):
     status = 503
     retryable = True
+
+
+class Unusable(Unavailable):
+    retryable = False
 
 
 class Internal(WakelineError):

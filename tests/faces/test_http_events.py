@@ -156,9 +156,10 @@ def test_last_event_id_wins(alice: Actor, bob: Actor) -> None:
         assert stream.take(1)[0].body == "2"
     with Listener(bob, after=middle, last_event_id="0") as stream:
         assert stream.take_until("1")
-    with Listener(bob, after=middle, last_event_id="malformed") as stream:
-        assert stream.refusal is not None
-        error_of(stream.refusal, "MALFORMED_POSITION")
+    for after, last in ((middle, "malformed"), ("malformed", middle)):
+        with Listener(bob, after=after, last_event_id=last) as stream:
+            assert stream.refusal is not None
+            error_of(stream.refusal, "MALFORMED_POSITION")
 
 
 @pytest.mark.parametrize("way", ["after", "last_event_id"])

@@ -135,7 +135,7 @@ def test_a_thread_is_acknowledged_up_to_a_seq_and_never_back(alice: Actor, bob: 
     assert bob.unread() == ["4", "5"]
     assert bob.post(f"/v1/threads/{thread_id}/ack", last_read_seq=1) == {"last_read_seq": 3, "unread": 2}
     assert bob.post(f"/v1/threads/{thread_id}/ack", last_read_seq=0) == {"last_read_seq": 3, "unread": 2}
-    error = bob.refused("INVALID_ARGUMENT", "POST", f"/v1/threads/{thread_id}/ack", last_read_seq=6)
+    error = bob.refused("NOT_WRITTEN_YET", "POST", f"/v1/threads/{thread_id}/ack", last_read_seq=6)
     assert error["details"]["last_seq"] == 5
     members = {one["handle"]: one["last_read_seq"] for one in alice.get(f"/v1/threads/{thread_id}")["members"]}
     assert members == {alice.handle: 0, bob.handle: 3}

@@ -238,7 +238,14 @@ def test_search_takes_any_text_as_text(alice: Actor, bob: Actor, q: str) -> None
     assert answer.status == 200 or answer.code == "INVALID_ARGUMENT"
 
 
-@pytest.mark.parametrize("query", ["", "q=", "q=%21%3F", "q=a%00b", "q=a&limit=101", "q=" + "a" * 501, "q=a&x=1"])
+def test_a_search_without_words_finds_nothing(alice: Actor, bob: Actor) -> None:
+    alice.send(bob, body="!?")
+    assert found(bob, "!?") == found(bob, '"" -') == []
+
+
+@pytest.mark.parametrize(
+    "query", ["", "q=", "q=a%00b", "q=a&limit=101", "q=" + "a" * 501, "q=a&x=1", "q=a&of=x"]
+)
 def test_a_search_for_nothing_is_refused(alice: Actor, query: str) -> None:
     alice.refused("INVALID_ARGUMENT", "GET", f"/v1/search?{query}")
 

@@ -47,7 +47,8 @@ async def schema_of(place: Place) -> Schema:
 
 def sqlite_schema(place: SqlitePlace) -> Schema:
     connection = apsw.Connection(str(place.file))
-    tables = [str(row[0]) for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    ours = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+    tables = [str(row[0]) for row in connection.execute(ours)]
     found = {}
     for table in tables:
         rows = connection.execute('SELECT name, type, "notnull" = 0 AND pk = 0 FROM pragma_table_info(?)', (table,))

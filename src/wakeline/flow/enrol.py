@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from wakeline.core import policy
+from wakeline.core.instant import to_datetime
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import HUMAN_ROLE, Caller, Kind, Principal
@@ -190,5 +191,5 @@ class RevokeToken(msgspec.Struct, frozen=True):
 
 def _issue(picture: Picture, token: Token) -> None:
     picture.put_token(token)
-    data = {"handle": token.handle, "role": token.role, "expires_at": token.expires_at, "note": token.note}
+    data = {"handle": token.handle, "role": token.role, "expires_at": to_datetime(token.expires_at), "note": token.note}
     picture.append("token.issued", PRINCIPAL_STREAM + token.handle, 0, token.issued_by, token.jti, data)

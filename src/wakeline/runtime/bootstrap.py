@@ -133,8 +133,8 @@ async def _first_start(settings: Settings, store: Store) -> None:
 
 
 async def _identity(settings: Settings, store: Store) -> Identity:
-    box = secrets.load_box(settings.data, settings.key)
     rows = await store.read(IssuerKeys())
+    box = secrets.load_box(settings.data, settings.key, make=not rows)
     if not rows:
         row = secrets.make_issuer_key(box, f"wakeline-{dice.token_hex(6)}", clock.now())
         await store.add_issuer_key(row)

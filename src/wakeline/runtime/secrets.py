@@ -16,21 +16,24 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from wakeline.core.queries import IssuerKeys
 from wakeline.core.records import IssuerKey
 from wakeline.core.store import Store
-from wakeline.errors import Unavailable
+from wakeline.errors import Unusable
 
 KEY_FILE = "key"
 SHARED_BITS = 0o077
 
 
-def load_box(data: Path, key: str) -> Fernet:
+def load_box(data: Path, key: str, *, make: bool) -> Fernet:
+    """`make`: nothing is encrypted yet, so a missing key may be made."""
     try:
-        return Fernet(key or _key_from_file(data / KEY_FILE))
+        return Fernet(key or _key_from_file(data / KEY_FILE, make=make))
     except ValueError as error:
-        raise Unavailable("KEY_MISMATCH", "The key is not one of ours: 32 bytes in URL-safe base 64.") from error
+        raise Unusable("KEY_MISMATCH", "The key is not one of ours: 32 bytes in URL-safe base 64.") from error
 
 
-def _key_from_file(path: Path) -> bytes:
+def _key_from_file(path: Path, *, make: bool) -> bytes:
     if not path.exists():
+        if not make:
+            raise Unusable("KEY_MISMATCH", f"The database holds secrets, and the key to them is not at {path}.")
         _make_key(path)
     if path.stat().st_mode & SHARED_BITS:
         path.chmod(0o600)
@@ -65,7 +68,7 @@ def open_issuer_key(box: Fernet, row: IssuerKey) -> Ed25519PrivateKey:
     try:
         private = box.decrypt(row.private_key.encode())
     except InvalidToken as error:
-        raise Unavailable("KEY_MISMATCH", "This key does not open the secrets in the database.") from error
+        raise Unusable("KEY_MISMATCH", "This key does not open the secrets in the database.") from error
     key = serialization.load_pem_private_key(private, password=None)
     assert isinstance(key, Ed25519PrivateKey)  # noqa: S101 - we made it
     return key

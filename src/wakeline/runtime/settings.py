@@ -162,4 +162,4 @@ def _nearest(name: str) -> str:
     from difflib import get_close_matches  # noqa: PLC0415 - only a refusal pays for it
 
     close = get_close_matches(name, [*NAMES, *CLIENT_SETTINGS], n=1)
-    return f"; did you mean '{close[0]}'?" if close else ""
+    return f"; the nearest is '{close[0]}'" if close else ""

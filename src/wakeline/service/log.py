@@ -36,6 +36,10 @@ class Logs:
         self._context = context
         self._hub = hub
 
+    def check(self, text: str) -> None:
+        """A malformed position is refused wherever it stands."""
+        parse_position(text)
+
     async def start(self, caller: Caller, text: str | None) -> Start:
         """Check a position: malformed is refused, too old or of another epoch is gone, future is clamped."""
         position = None if text is None else parse_position(text)

@@ -13,6 +13,8 @@ from wakeline.core.principal import HUMAN_ROLE, SYSTEM
 from wakeline.core.records import IssuerKey
 from wakeline.errors import Conflict
 
+PRUNED_AT_ONCE = 5_000
+
 Step = tuple[str, Mapping[str, Any]]
 
 
@@ -51,23 +53,28 @@ class Chores:
         await self.transact([("add_issuer_key", fields)])
 
     async def lapse_expired(self: Engine) -> int:
-        _, lapsed = await self.transact([("touch_workspaces", {}), ("lapse_expired", {"now": await self.now()})])
+        now = {"now": await self.now()}
+        if not await self.fetch("any_expired", now):
+            return 0
+        _, lapsed = await self.transact([("touch_workspaces", {}), ("lapse_expired", now)])
         return lapsed
 
     async def prune(self: Engine, workspace_id: int, *, before: int | None, keep: int | None) -> int:
         """Drop log rows older than `before` and beyond the newest `keep`, never past an internal consumer's cursor."""
         where = {"workspace_id": workspace_id}
-        [(young, tip, slowest)] = await self.fetch("prune_bounds", {**where, "before": before or 0})
+        [(young, first, tip, slowest)] = await self.fetch("prune_bounds", {**where, "before": before or 0})
         by_age = 0 if before is None else (tip if young is None else young - 1)
         by_count = 0 if keep is None else tip - keep
         floor = max(by_age, by_count)
         if slowest is not None:
             floor = min(floor, slowest)
-        if floor <= 0:
-            return 0
-        deleted, _ = await self.transact(
-            [("prune_log", {**where, "floor": floor}), ("raise_first_log_id", {**where, "floor": floor})]
-        )
+        deleted = 0
+        for step in (*range(first + PRUNED_AT_ONCE, floor, PRUNED_AT_ONCE), floor) if floor >= first else ():
+            # A slice at a time, so that no post waits for a long first pruning.
+            count, _ = await self.transact(
+                [("prune_log", {**where, "floor": step}), ("raise_first_log_id", {**where, "floor": step})]
+            )
+            deleted += count
         return deleted
 
     async def forget_closed(self: Engine, workspace_id: int, *, closed_before: int) -> int:

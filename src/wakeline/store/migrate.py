@@ -13,7 +13,7 @@ from importlib import resources
 
 import msgspec
 
-from wakeline.errors import Unavailable
+from wakeline.errors import Unusable
 
 LEDGER = """
 CREATE TABLE IF NOT EXISTS migrations (
@@ -54,13 +54,11 @@ def pending(ours: Sequence[Migration], applied: Sequence[Applied]) -> list[Migra
     for row in applied:
         mine = known.get(row.number)
         if mine is None:
-            raise Unavailable(
+            raise Unusable(
                 "STORE_NEWER",
                 f"The database has migration {row.number:04d} ({row.name}); this program knows up to {max(known):04d}.",
             )
         if mine.checksum != row.checksum:
-            raise Unavailable(
-                "STORE_CHANGED", f"Migration {row.number:04d} ({row.name}) was applied with another text."
-            )
+            raise Unusable("STORE_CHANGED", f"Migration {row.number:04d} ({row.name}) was applied with another text.")
     done = {row.number for row in applied}
     return [migration for migration in ours if migration.number not in done]

@@ -35,6 +35,8 @@ LogPosition = Annotated[
     str, Meta(max_length=64, extra_json_schema={"pattern": r"^(0|[a-z0-9]{1,32}-[0-9]{1,18})$", "examples": ["0"]})
 ]
 InboxPage = Annotated[str, Meta(max_length=64, extra_json_schema={"pattern": r"^[0-3]\.[0-2]\.[0-9]{1,18}$"})]
+# An instant in an answer, and one in a request.
+Instant = Annotated[datetime, Meta(tz=True)]
 Moment = Annotated[
     datetime,
     Meta(

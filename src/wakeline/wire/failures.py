@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
-from wakeline.wire.common import Answer
+from wakeline.wire.common import Answer, Instant
 
 
 class ErrorBody(Answer, frozen=True):
@@ -19,4 +18,4 @@ class ErrorBody(Answer, frozen=True):
 class ErrorAnswer(Answer, frozen=True):
     error: ErrorBody
     request_id: str
-    occurred_at: datetime
+    occurred_at: Instant

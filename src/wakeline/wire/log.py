@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, UnsetType
 
-from wakeline.wire.common import Answer, Handle, Id, Limit, LogPosition, Query
+from wakeline.wire.common import Answer, Handle, Id, Instant, Limit, LogPosition, Query
 from wakeline.wire.messages import MessageView
 
 
@@ -33,7 +32,7 @@ class EventView(Answer, frozen=True):
     stream_seq: int
     actor: str
     subject: str | None
-    created_at: datetime
+    created_at: Instant
     message: MessageView | UnsetType = UNSET
     data: dict[str, Any] | UnsetType = UNSET
 

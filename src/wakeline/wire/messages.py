@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -14,6 +13,7 @@ from wakeline.wire.common import (
     Handle,
     Id,
     InboxPage,
+    Instant,
     Key,
     Limit,
     MessageKind,
@@ -52,9 +52,9 @@ class PostMessage(Request, frozen=True):
 
 class ReceiptView(Answer, frozen=True):
     recipient: str
-    seen_at: datetime | None = None
-    read_at: datetime | None = None
-    archived_at: datetime | None = None
+    seen_at: Instant | None = None
+    read_at: Instant | None = None
+    archived_at: Instant | None = None
     lapsed: str | None = None
 
 
@@ -72,13 +72,13 @@ class MessageView(Answer, frozen=True):
     wake_policy: str
     tags: list[str]
     in_reply_to: str | None
-    expires_at: datetime | None
+    expires_at: Instant | None
     supersedes: str | None
     superseded_by: str | None
-    retracted_at: datetime | None
+    retracted_at: Instant | None
     metadata: dict[str, Any] | None
     schema_version: int
-    created_at: datetime
+    created_at: Instant
     state: Literal["current", "expired", "retracted", "superseded"]
     session_id: str | None = None
     body_truncated: bool = False
@@ -91,7 +91,7 @@ class Posted(Answer, frozen=True):
     thread_id: str
     seq: int
     log_id: int
-    created_at: datetime
+    created_at: Instant
     epoch: str
     reply: MessageView | UnsetType | None = UNSET
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from wakeline.wire.common import Answer, Handle, Limit, Query, Request
+from wakeline.wire.common import Answer, Handle, Instant, Limit, Query, Request
 
 
 class DeadLetterView(Answer, frozen=True):
@@ -16,9 +15,9 @@ class DeadLetterView(Answer, frozen=True):
     code: str
     reason: str
     payload: str
-    created_at: datetime
+    created_at: Instant
     attempts: int
-    redriven_at: datetime | None
+    redriven_at: Instant | None
     message_id: str | None
 
 
@@ -41,7 +40,7 @@ class WorkspaceView(Answer, frozen=True):
     epoch: str
     last_log_id: int
     first_log_id: int
-    created_at: datetime
+    created_at: Instant
 
 
 class Workspaces(Answer, frozen=True):
@@ -66,7 +65,7 @@ class WhoAmI(Answer, frozen=True):
     kind: str
     role: str
     operator: bool
-    expires_at: datetime | None
+    expires_at: Instant | None
 
 
 class StatusAnswer(Answer, frozen=True):

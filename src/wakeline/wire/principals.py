@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from wakeline.wire.common import Answer, Handle, Key, Query, Request, Role, Scope
+from wakeline.wire.common import Answer, Handle, Instant, Key, Query, Request, Role, Scope
 
 
 class AddAgent(Request, frozen=True):
@@ -27,15 +26,15 @@ class AgentView(Answer, frozen=True):
     role: str
     roles: list[str]
     display_name: str | None
-    created_at: datetime
-    retired_at: datetime | None = None
+    created_at: Instant
+    retired_at: Instant | None = None
     unread: int | UnsetType = UNSET
 
 
 class AgentAdded(AgentView, frozen=True):
     token: str | None = None
     jti: str | None = None
-    expires_at: datetime | None = None
+    expires_at: Instant | None = None
 
 
 class ChangeAgent(Request, frozen=True):
@@ -63,10 +62,10 @@ class TokenView(Answer, frozen=True):
     role: str
     session_id: str | None
     note: str | None
-    issued_at: datetime
+    issued_at: Instant
     issued_by: str
-    expires_at: datetime
-    revoked_at: datetime | None
+    expires_at: Instant
+    revoked_at: Instant | None
 
 
 class TokenCreated(TokenView, frozen=True):
@@ -92,7 +91,7 @@ class GrantView(Answer, frozen=True):
     grantee: str
     owner: str
     granted_by: str
-    created_at: datetime
+    created_at: Instant
 
 
 class Grants(Answer, frozen=True):
@@ -108,7 +107,7 @@ class BlockView(Answer, frozen=True):
     blocker: str
     blocked: str
     created_by: str
-    created_at: datetime
+    created_at: Instant
 
 
 class Blocks(Answer, frozen=True):
@@ -118,7 +117,7 @@ class Blocks(Answer, frozen=True):
 class RefusalView(Answer, frozen=True):
     handle: str
     rule: str
-    minute: datetime
+    minute: Instant
     count: int
     last_message: str
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 from msgspec import UNSET, Meta, UnsetType
@@ -11,6 +10,7 @@ from wakeline.wire.common import (
     Answer,
     Handle,
     Id,
+    Instant,
     Key,
     Limit,
     Query,
@@ -34,7 +34,7 @@ class CreateThread(Request, frozen=True):
 
 class MemberView(Answer, frozen=True):
     handle: str
-    joined_at: datetime
+    joined_at: Instant
     joined_seq: int
     last_read_seq: int
 
@@ -48,9 +48,9 @@ class ThreadView(Answer, frozen=True):
     coordinator: str | None
     escalation_owner: str | None
     last_seq: int
-    created_at: datetime
-    updated_at: datetime
-    closed_at: datetime | None
+    created_at: Instant
+    updated_at: Instant
+    closed_at: Instant | None
     members: list[MemberView] | UnsetType = UNSET
 
 
@@ -129,6 +129,6 @@ class ThreadSummary(Answer, frozen=True):
     participants: list[ParticipantSummary]
     open_questions: list[OpenQuestion]
     decisions: list[Decision]
-    first_at: datetime | None
-    last_at: datetime | None
+    first_at: Instant | None
+    last_at: Instant | None
     text: str

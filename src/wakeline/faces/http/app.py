@@ -214,6 +214,8 @@ class Application:
         query = parse_query(wire.EventsQuery, scope["query_string"])
         last = headers.get(b"last-event-id")
         after = query.after if last is None else last.decode("latin-1")
+        if query.after is not None:
+            self._services.logs.check(query.after)  # also where the header wins
         connection = scope.get("wakeline") or Connection(lambda: None, trusted=False)
         await stream.serve(self._services, caller, after, connection, send, request_id)
         return 200

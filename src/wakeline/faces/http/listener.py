@@ -17,7 +17,7 @@ from pathlib import Path
 
 import uvicorn
 
-from wakeline.errors import Unavailable
+from wakeline.errors import Unusable
 from wakeline.faces.http.app import Application
 from wakeline.faces.http.connection import LocalProtocol, TcpProtocol
 
@@ -34,7 +34,7 @@ def bind_tcp(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise Unavailable(
+        raise Unusable(
             "ADDRESS_UNAVAILABLE", f"Cannot listen on {host}:{port}: {error.strerror}.", "Choose another with --port."
         ) from error
     listener.listen(BACKLOG)
@@ -73,12 +73,12 @@ def _runtime_directory(data: Path, runtimes: Sequence[Path]) -> Path:
     places = [runtime / f"wakeline-{os.getuid()}-{name}" for runtime in runtimes]
     short = [place for place in places if len(os.fsencode(place / "wakeline.sock")) <= MAX_SOCKET_PATH]
     if not short:
-        raise Unavailable("ADDRESS_UNAVAILABLE", "Every place for the socket has too long a path.")
+        raise Unusable("ADDRESS_UNAVAILABLE", "Every place for the socket has too long a path.")
     directory = short[0]
     directory.mkdir(mode=0o700, exist_ok=True)
     status = directory.lstat()
     if status.st_uid != os.getuid() or directory.is_symlink():
-        raise Unavailable("ADDRESS_UNAVAILABLE", f"{directory} belongs to somebody else.", "Choose a shorter --data.")
+        raise Unusable("ADDRESS_UNAVAILABLE", f"{directory} belongs to somebody else.", "Choose a shorter --data.")
     directory.chmod(0o700)
     return directory
 

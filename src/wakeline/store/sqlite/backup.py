@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 
-from wakeline.errors import InvalidArgument, Unavailable
+from wakeline.errors import InvalidArgument, Unavailable, Unusable
 from wakeline.store.sqlite.connection import connect, transaction, translated
 from wakeline.store.sqlite.lock import DataLock
 from wakeline.store.sqlite.search import SearchIndex
@@ -27,6 +27,7 @@ def backup(database: Path, target: Path, progress: Callable[[int, int], None]) -
     partial = target.with_name(target.name + ".partial")
     with translated():
         _discard(partial)
+        partial.touch(mode=0o600)  # it holds everybody's mail, whatever the umask says
         source = connect(database, readonly=True)
         copy = apsw.Connection(str(partial))
         # The open read keeps the moment still: without it, every foreign write would start the copy over.
@@ -45,9 +46,11 @@ def backup(database: Path, target: Path, progress: Callable[[int, int], None]) -
 
 def restore(source: Path, data: Path, *, force: bool) -> str:
     """Put a backup in place under a new epoch.  What was there is kept beside it."""
+    if not source.exists():
+        raise InvalidArgument("INVALID_ARGUMENT", f"There is no file {source}.", "Name the copy to put in place.")
     problems = check(source)
     if problems:
-        raise Unavailable("STORE_CORRUPT", f"{source} is damaged: {problems[0]}", "Try an older backup.")
+        raise Unusable("STORE_CORRUPT", f"{source} is damaged: {problems[0]}", "Try an older backup.")
     with translated():
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
     target = data / DATABASE

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import apsw
 
-from wakeline.errors import Internal, Unavailable, WakelineError
+from wakeline.errors import Internal, Unavailable, Unusable, WakelineError
 from wakeline.store import migrate
 
 BUSY_MILLISECONDS = 5_000
@@ -46,7 +46,7 @@ def prepare(path: Path, now: int) -> apsw.Connection:
         if path.stat().st_size < _QUICK_CHECK_BYTES:
             problems = [row[0] for row in connection.execute("PRAGMA quick_check(3)") if row[0] != "ok"]
             if problems:
-                raise Unavailable("STORE_CORRUPT", f"{path} is damaged: {problems[0]}")
+                raise Unusable("STORE_CORRUPT", f"{path} is damaged: {problems[0]}")
         apply_migrations(connection, now)
     return connection
 
@@ -55,7 +55,7 @@ def _check_log(path: Path) -> None:
     """SQLite takes a write-ahead log with a damaged header for an empty one; what was answered would be gone."""
     with contextlib.suppress(FileNotFoundError), path.open("rb") as log:
         if log.read(len(_UNWRITTEN)) not in (*_LOG_MAGIC, _UNWRITTEN, b""):
-            raise Unavailable("STORE_CORRUPT", f"{path} is damaged: it does not begin as a write-ahead log does.")
+            raise Unusable("STORE_CORRUPT", f"{path} is damaged: it does not begin as a write-ahead log does.")
 
 
 def apply_migrations(connection: apsw.Connection, now: int) -> None:
@@ -104,7 +104,7 @@ def translate(error: apsw.Error | OSError) -> WakelineError:
             path = error.filename or "The data directory"
             return Unavailable("STORE_READ_ONLY", f"{path} cannot be written: {error.strerror}.")
         case apsw.CorruptError() | apsw.NotADBError():
-            return Unavailable("STORE_CORRUPT", f"The database file is damaged: {text}.")
+            return Unusable("STORE_CORRUPT", f"The database file is damaged: {text}.")
         case apsw.IOError() | apsw.NoMemError() | OSError():
             return Unavailable("STORE_UNAVAILABLE", f"The database cannot be reached: {text}.")
         case _:

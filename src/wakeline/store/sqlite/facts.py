@@ -19,6 +19,7 @@ from wakeline.core.picture import Facts, Needs
 from wakeline.core.principal import Principal
 from wakeline.core.records import Block, Bucket, DeadLetter, Grant, IdempotencyRecord, Token
 from wakeline.core.thread import Member, Thread
+from wakeline.errors import NotFound
 from wakeline.store import statements
 
 R = TypeVar("R")
@@ -43,7 +44,10 @@ class Loader:
         self._connection = connection
 
     def load(self, workspace_id: int, needs: Needs, now: int) -> Facts:
-        workspace = Workspace(*self._execute("workspace", workspace_id, None).fetchall()[0])  # type: ignore[arg-type]
+        found: list[Any] = self._execute("workspace", workspace_id, None).fetchall()
+        if not found:
+            raise NotFound("WORKSPACE_NOT_FOUND", f"There is no workspace {workspace_id}.")
+        workspace = Workspace(*found[0])
         messages = self._rows(_messages, "messages", workspace_id, _message_ids(needs))
         threads = self._threads(workspace_id, needs, messages)
         holders = self._rows(_holders, "role_holders", workspace_id, needs.roles)

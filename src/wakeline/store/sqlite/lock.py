@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from wakeline.errors import Unavailable
+from wakeline.errors import Unusable
 from wakeline.store.sqlite.connection import translated
 
 
@@ -34,7 +34,7 @@ class DataLock:
         except OSError as error:
             holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
             os.close(descriptor)
-            raise Unavailable(
+            raise Unusable(
                 "STORE_LOCKED", f"{self._path.parent} is served by another Wakeline (pid {holder})."
             ) from error
         self._descriptor = descriptor

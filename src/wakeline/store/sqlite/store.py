@@ -131,12 +131,12 @@ class SqliteStore(Chores):
 
     async def check(self) -> list[tuple[str, bool, str]]:
         with translated():
-            [(count,)] = self._reading.execute("SELECT count(*) FROM workspaces")
+            self._reading.execute("SELECT count(*) FROM workspaces").fetchall()
         if self._writer.trouble is None:
             await self._writer.run(lambda _: None)  # is the way to the lock free?
         else:
             await self.transact([("touch_workspaces", {})])  # a full disk shows only when something is written
-        return [("store", True, f"SQLite {apsw.sqlite_lib_version()}, {count} workspaces, writable")]
+        return [("store", True, f"SQLite {apsw.sqlite_lib_version()}, writable")]
 
     async def close(self) -> None:
         self._closing = True

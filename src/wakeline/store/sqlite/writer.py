@@ -141,7 +141,7 @@ class Writer:
             self._note(None)
         except Exception as error:  # noqa: BLE001 - whatever it is, the thread lives on and everybody is answered
             failure = _failure(error)
-            if isinstance(failure, Internal) and len(batch) > 1:
+            if not isinstance(failure, Unavailable) and len(batch) > 1:
                 return [pair for item in batch for pair in self._commit_or_split([item])]
             self._note(failure)
             outcomes = [failure] * len(batch)

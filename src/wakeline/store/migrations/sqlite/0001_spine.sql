@@ -63,6 +63,7 @@ CREATE TABLE threads (
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX threads_by_audience ON threads (workspace_id, audience_key) WHERE audience_key IS NOT NULL;
 CREATE INDEX threads_by_workspace ON threads (workspace_id, thread_id);
+CREATE INDEX threads_working ON threads (workspace_id, thread_id) WHERE type = 'workflow' AND status = 'active';
 CREATE INDEX threads_closed ON threads (workspace_id, closed_at) WHERE status = 'closed';
 
 CREATE TABLE members (
@@ -79,7 +80,7 @@ CREATE INDEX members_by_handle ON members (workspace_id, handle, thread_id);
 
 -- A rowid table: rows of this size in key order would move whole pages about (measured at half the speed).
 CREATE TABLE messages (
-  number INTEGER PRIMARY KEY,
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
   message_id TEXT NOT NULL UNIQUE,
   workspace_id INTEGER NOT NULL,
   thread_id TEXT NOT NULL,

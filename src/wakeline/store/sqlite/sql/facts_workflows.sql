@@ -1,6 +1,6 @@
--- CROSS JOIN keeps the written order: from the few handles that are asked for to their threads, by index.
+-- From the active workflows, which are few, to those that one of these handles works in.
 SELECT json_group_array(json_array({thread t}))
-FROM (
-  SELECT DISTINCT m.thread_id FROM json_each(:keys) a
-  CROSS JOIN members m ON m.workspace_id = :workspace_id AND m.handle = a.value AND m.left_at IS NULL) own
-CROSS JOIN threads t ON t.thread_id = own.thread_id AND t.type = 'workflow' AND t.status = 'active'
+FROM threads t INDEXED BY threads_working
+WHERE t.workspace_id = :workspace_id AND t.type = 'workflow' AND t.status = 'active' AND EXISTS (
+  SELECT 1 FROM members m
+  WHERE m.thread_id = t.thread_id AND m.handle IN (SELECT value FROM json_each(:keys)) AND m.left_at IS NULL)
