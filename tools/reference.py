@@ -256,7 +256,7 @@ def _error_row(name: str, kinds: set[type[errors.WakelineError]], hint: str) -> 
 
 def _raised() -> dict[str, set[type[errors.WakelineError]]]:
     """Code → the classes it is raised with, as the source says."""
-    kinds = {kind.__name__: kind for kind in errors.WakelineError.__subclasses__()}
+    kinds = {kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type)}
     found: dict[str, set[type[errors.WakelineError]]] = {}
     for path in sorted((ROOT / "src").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_bytes())):
@@ -351,9 +351,8 @@ def schema() -> str:
     database.execute(migrate.LEDGER)
     for migration in ours["sqlite"]:
         database.execute(migration.sql)
-    here = [
-        str(row[0]) for row in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
-    ]
+    tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%' ORDER BY name"
+    here = [str(row[0]) for row in database.execute(tables)]
     created = re.findall(r"^CREATE TABLE (\w+)", "\n".join(one.sql for one in ours["postgres"]), re.MULTILINE)
     elsewhere = sorted(set(created) - set(here))
     if set(PURPOSES) != {*here, *elsewhere}:

@@ -243,9 +243,7 @@ def test_a_search_without_words_finds_nothing(alice: Actor, bob: Actor) -> None:
     assert found(bob, "!?") == found(bob, '"" -') == []
 
 
-@pytest.mark.parametrize(
-    "query", ["", "q=", "q=a%00b", "q=a&limit=101", "q=" + "a" * 501, "q=a&x=1", "q=a&of=x"]
-)
+@pytest.mark.parametrize("query", ["", "q=", "q=a%00b", "q=a&limit=101", "q=" + "a" * 501, "q=a&x=1", "q=a&of=x"])
 def test_a_search_for_nothing_is_refused(alice: Actor, query: str) -> None:
     alice.refused("INVALID_ARGUMENT", "GET", f"/v1/search?{query}")
 
