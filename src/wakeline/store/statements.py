@@ -8,6 +8,7 @@ column list is written once: in `core/`.  An engine's own folder wins over the s
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 from typing import get_args
@@ -85,8 +86,20 @@ def _source(engine: str, name: str) -> str:
 @cache
 def load(engine: str, name: str) -> Statement:
     """The statement with `$1`, `$2`, … (PostgreSQL) or `?1`, `?2`, … (SQLite) and the names in that order."""
-    sql = _columns.sub(_expand, _source(engine, name))
-    sql = re.sub(r"--[^\n]*", "", sql)
+    return _numbered(engine, _sql(engine, name))
+
+
+def compose(engine: str, names: Sequence[str]) -> Statement:
+    """One statement with one column for each of these, which return one value each."""
+    columns = ", ".join(f"({_sql(engine, name)})" for name in names)
+    return _numbered(engine, f"SELECT {columns}")
+
+
+def _sql(engine: str, name: str) -> str:
+    return re.sub(r"--[^\n]*", "", _columns.sub(_expand, _source(engine, name))).strip()
+
+
+def _numbered(engine: str, sql: str) -> Statement:
     names: list[str] = []
     mark = "$" if engine == "postgres" else "?"
 
@@ -95,4 +108,4 @@ def load(engine: str, name: str) -> Statement:
             names.append(match[1])
         return f"{mark}{names.index(match[1]) + 1}"
 
-    return Statement(_parameter.sub(number, sql).strip(), tuple(names))
+    return Statement(_parameter.sub(number, sql), tuple(names))

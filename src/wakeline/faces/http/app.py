@@ -184,7 +184,9 @@ class Application:
             self._telemetry.unauthenticated()
             raise
         if workspace and workspace != caller.workspace:
-            raise _wrong_workspace(caller)
+            error = _wrong_workspace(caller)
+            await self._services.audit.refused(caller, error)
+            raise error
         return caller
 
     # -- what is not an operation -------------------------------------------------------------------------------------

@@ -80,6 +80,7 @@ class Writer:
         self._close_batch = statements.load("sqlite", "close_batch").text
         self._thread = threading.Thread(target=self._run, name="wakeline-writer", daemon=True)
         self._closed = False
+        self._grown: set[int] = set()  # workspaces whose log has grown since the last answer
         self.trouble: WakelineError | None = None  # why the last write failed; None once one succeeds
         self._thread.start()
 
@@ -165,8 +166,7 @@ class Writer:
                     outcomes[n] = answer
                 if self._write(picture):
                     written.add(workspace_id)
-        if written:
-            self._loop.call_soon_threadsafe(self._on_commit, written)
+        self._grown |= written
         return outcomes
 
     def _decide(self, workspace_id: int, commands: Sequence[Command[Any]]) -> tuple[Picture, list[Any]]:
@@ -199,7 +199,14 @@ class Writer:
         self._answer([(job.future, outcome)])
 
     def _answer(self, pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
-        self._loop.call_soon_threadsafe(_settle, pairs)
+        """Ring first, so that listeners and the poster hear of it in the same turn of the loop."""
+        grown, self._grown = self._grown, set()
+        self._loop.call_soon_threadsafe(self._tell, grown, pairs)
+
+    def _tell(self, grown: set[int], pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
+        if grown:
+            self._on_commit(grown)
+        _settle(pairs)
 
 
 _STOP = object()

@@ -1,3 +1,3 @@
 SELECT json_group_array(json_array({principal}))
 FROM principals
-WHERE workspace_id = :workspace_id AND handle IN (SELECT value FROM json_each(:keys))
+WHERE workspace_id = :workspace_id AND handle IN (SELECT value FROM json_each(:handles))

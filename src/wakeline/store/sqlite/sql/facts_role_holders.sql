@@ -1,3 +1,3 @@
 SELECT json_group_array(json_array(role, handle))
 FROM role_holders
-WHERE workspace_id = :workspace_id AND role IN (SELECT value FROM json_each(:keys))
+WHERE workspace_id = :workspace_id AND role IN (SELECT value FROM json_each(:roles))

@@ -1,3 +1,3 @@
 SELECT json_group_array(json_array({thread}))
 FROM threads
-WHERE workspace_id = :workspace_id AND audience_key IN (SELECT value FROM json_each(:keys))
+WHERE workspace_id = :workspace_id AND audience_key IN (SELECT value FROM json_each(:audience_keys))

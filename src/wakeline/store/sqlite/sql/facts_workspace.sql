@@ -1,1 +1,1 @@
-SELECT {workspace} FROM workspaces WHERE workspace_id = :workspace_id
+SELECT json_array({workspace}) FROM workspaces WHERE workspace_id = :workspace_id

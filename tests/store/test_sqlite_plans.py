@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+import pytest
+
+from wakeline.store import statements
+from wakeline.store.sqlite.connection import prepare
+from wakeline.store.sqlite.facts import PARTS
+
+# These are asked for a whole workspace, or for its few active workflows.
+WHOLE = {"everyone", "workflow_threads", "workflow_members"}
+LOOKUPS = sorted({part for parts in PARTS.values() for part, _ in parts} - WHOLE)
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> apsw.Connection:
+    return prepare(tmp_path / "wakeline.db", 0)
+
+
+@pytest.mark.guarantee("G-COST")
+@pytest.mark.parametrize("part", LOOKUPS)
+def test_what_a_batch_asks_for_is_found_by_its_key(connection: apsw.Connection, part: str) -> None:
+    statement = statements.load("sqlite", f"facts_{part}")
+    values = tuple(1 if name == "workspace_id" else "[]" for name in statement.parameters)
+    plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", values)]
+    steps = [step for step in plan if step.startswith(("SCAN", "SEARCH")) and "VIRTUAL TABLE" not in step]
+    assert steps
+    for step in steps:
+        assert step.startswith("SEARCH"), plan
+        assert not step.endswith("(workspace_id=?)"), plan
+
+
+def test_active_workflows_have_an_index_of_their_own(connection: apsw.Connection) -> None:
+    for part in ("workflow_threads", "workflow_members"):
+        statement = statements.load("sqlite", f"facts_{part}")
+        values = tuple(1 if name == "workspace_id" else "[]" for name in statement.parameters)
+        plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", values)]
+        assert any("threads_working" in step for step in plan), plan
