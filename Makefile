@@ -30,11 +30,14 @@ install: $(VENV)/.dev $(VENV)/.editable ## Make .venv with everything that devel
 up: $(VENV)/.runtime $(VENV)/.editable ## Start Wakeline, installing what it needs first (options: ARGS="…")
 	@exec $(BIN)/wakeline up $(ARGS)
 
-test: install ## Run all tests (options for pytest: ARGS="…")
-	@$(BIN)/pytest $(ARGS)
+# A worker per core, but not more than a laptop stands.
+WORKERS := -n auto --maxprocesses 4 --dist loadfile
 
-fast: install ## Run the tests that take milliseconds
-	@$(BIN)/pytest -m "not slow" $(ARGS)
+test: install ## Run all tests (options for pytest: ARGS="…")
+	@$(BIN)/pytest $(WORKERS) $(ARGS)
+
+fast: install ## Run the inner loop: decisions, the store on SQLite, one module over HTTP
+	@$(BIN)/pytest -m "not slow" $(WORKERS) $(ARGS)
 
 check: install ## Check format, rules, types, import arrows, sizes and the freshness of generated docs
 	$(BIN)/ruff format --check $(CHECKED)

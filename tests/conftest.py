@@ -9,6 +9,16 @@ from tests.databases import fresh_postgres
 from wakeline.testing.server import ServerProcess
 
 
+# The inner loop: decisions, the store on SQLite, and one module that goes through a real server.
+QUICK = ("tests/core/", "tests/runtime/", "tests/store/", "tests/faces/test_http_messages", "tests/faces/test_client_calls")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "postgres" in item.nodeid or not item.nodeid.startswith(QUICK):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ServerProcess]:
     """A fresh server on SQLite."""

@@ -94,12 +94,7 @@ def _take(bucket: Bucket | None, now: int) -> Bucket:
     return guardrail.take(bucket, 1, "@ann", RAILS, now)
 
 
-_far_ahead = pytest.mark.xfail(strict=True, reason="guardrail.take: a bucket counted in the future is never refilled")
-
-
-@pytest.mark.parametrize(
-    "ahead", [0, 1, SECOND, pytest.param(HOUR, marks=_far_ahead), pytest.param(10 * YEAR, marks=_far_ahead)]
-)
+@pytest.mark.parametrize("ahead", [0, 1, SECOND, HOUR, 10 * YEAR])
 def test_a_sender_is_never_locked_out_by_a_clock_that_was_ahead(ahead: int) -> None:
     now = 2_000 * YEAR
     bucket = None

@@ -99,7 +99,6 @@ def test_posts_with_one_key_at_once_through_two_nodes_are_one_message(tmp_path: 
             _race([one, two, one, two])
 
 
-@pytest.mark.xfail(strict=False, reason="Identity._local_key: who asks while the keys are being loaded is not known")
 def test_the_first_calls_to_a_fresh_node_at_once_are_all_known(tmp_path: Path) -> None:
     with fresh_postgres() as url, ServerProcess(tmp_path / "data", database=url) as node:
         token = node.add_agent("@sender")

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.core.views import view
+from wakeline import wire
 from wakeline.core.budget import CHARACTERS_PER_TOKEN, OVERHEAD, estimate, fit
 
 mail = st.lists(
@@ -18,24 +19,24 @@ mail = st.lists(
 
 
 @given(mail, st.integers(1, 1000))
-def test_what_fits_is_a_prefix_within_the_budget(views: list[object], max_tokens: int) -> None:
-    kept = fit(views, max_tokens)  # type: ignore[arg-type]
+def test_what_fits_is_a_prefix_within_the_budget(views: list[wire.MessageView], max_tokens: int) -> None:
+    kept = fit(views, max_tokens)
     if kept and not kept[0].body_truncated:
         assert kept == views[: len(kept)]
         assert sum(estimate(one) for one in kept) <= max_tokens
     if len(kept) < len(views) and kept and not kept[0].body_truncated:
         following = views[len(kept)]
-        assert sum(estimate(one) for one in kept) + estimate(following) > max_tokens  # type: ignore[arg-type]
+        assert sum(estimate(one) for one in kept) + estimate(following) > max_tokens
 
 
 @given(mail, st.integers(1, 1000))
-def test_reading_always_gets_on(views: list[object], max_tokens: int) -> None:
-    assert bool(fit(views, max_tokens)) == bool(views)  # type: ignore[arg-type]
+def test_reading_always_gets_on(views: list[wire.MessageView], max_tokens: int) -> None:
+    assert bool(fit(views, max_tokens)) == bool(views)
 
 
 @given(mail)
-def test_without_a_budget_everything_comes_whole(views: list[object]) -> None:
-    assert fit(views, None) == views  # type: ignore[arg-type]
+def test_without_a_budget_everything_comes_whole(views: list[wire.MessageView]) -> None:
+    assert fit(views, None) == views
 
 
 @given(st.text(min_size=1, max_size=4000), st.integers(1, 500))

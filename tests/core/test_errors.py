@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import wakeline
@@ -20,15 +21,18 @@ KINDS = {
 LOCAL = (PACKAGE / "faces" / "cli", PACKAGE / "client.py", PACKAGE / "endpoint.py")
 
 
-def raised() -> Iterator[tuple[ast.Call, str, str, Path]]:
+@cache
+def raised() -> list[tuple[ast.Call, str, str, Path]]:
     """Every (call, class, code, file) with which our own source makes an error."""
+    found = []
     for path in SOURCES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or not node.args:
                 continue
             name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
             if name in KINDS:
-                yield from ((node, name, code, path) for code in codes_of(node.args[0]))
+                found += [(node, name, code, path) for code in codes_of(node.args[0])]
+    return found
 
 
 def codes_of(argument: ast.expr) -> Iterator[str]:

@@ -8,6 +8,8 @@ import uuid
 from typing import Any
 from urllib.parse import urlencode
 
+from wakeline.errors import CATALOGUE
+from wakeline.faces.http.operations import Operation
 from wakeline.testing.server import Answer, ServerProcess
 
 HUMAN = "@human"
@@ -123,6 +125,21 @@ def error_of(answer: Answer, code: str | None = None) -> dict[str, Any]:
         assert error["retryable"]
     if code is not None:
         assert error["code"] == code, document
+    return error
+
+
+def path_of(operation: Operation) -> str:
+    """The path of an operation on something that is not there."""
+    return operation.path.format(
+        message_id=NOWHERE, thread_id=NOWHERE, dead_letter_id=NOWHERE, handle="@nobody-at-all", jti=NOWHERE
+    )
+
+
+def refused(answer: Answer) -> dict[str, Any]:
+    """The error of an answer that puts the blame on the caller, in a code that the catalogue knows."""
+    assert 400 <= answer.status < 500, (answer.status, answer.body)
+    error = error_of(answer)
+    assert error["code"] in CATALOGUE
     return error
 
 

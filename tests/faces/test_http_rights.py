@@ -76,6 +76,8 @@ def test_another_human_is_made_by_the_operator_and_has_a_humans_rights(node: Ser
     carla.post("/v1/agents", handle=new_name("agent"))
     alice.send("role:owner", body="for owners")
     assert "for owners" in carla.unread()
+    changed = operator(node).do("PATCH", f"/v1/agents/{name}", roles=["tester"], display_name="Carla")
+    assert (changed["roles"], changed["display_name"]) == (["human", "tester"], "Carla")
 
 
 @pytest.mark.guarantee("G-HUMAN")
@@ -205,6 +207,26 @@ def test_an_agent_is_added_once_with_a_token_that_is_shown_once(node: ServerProc
     quiet = operator(node).post("/v1/agents", handle=new_name("quiet"), token=False)
     assert (quiet["token"], quiet["jti"], quiet["expires_at"]) == (None, None, None)
     assert added["token"] not in str(operator(node).get("/v1/agents"))
+
+
+def test_an_agent_and_a_token_are_made_once_per_key(node: ServerProcess, human: Actor) -> None:
+    name = new_name("once")
+    added = operator(node).post("/v1/agents", handle=name, idempotency_key=f"add {name}")
+    assert operator(node).post("/v1/agents", handle=name, idempotency_key=f"add {name}") == added
+    other = {"handle": name, "role": "reviewer", "idempotency_key": f"add {name}"}
+    operator(node).refused("IDEMPOTENCY_CONFLICT", "POST", "/v1/agents", **other)
+    made = operator(node).post("/v1/tokens", handle=name, idempotency_key=f"token {name}")
+    assert operator(node).post("/v1/tokens", handle=name, idempotency_key=f"token {name}") == made
+    assert len(operator(node).get("/v1/tokens", handle=name)["tokens"]) == 2
+
+
+def test_a_key_does_not_open_what_its_holder_may_not(node: ServerProcess, human: Actor) -> None:
+    name = new_name("carla")
+    body = {"handle": name, "kind": "human", "idempotency_key": f"add {name}"}
+    operator(node).post("/v1/agents", **body)
+    operator(node).post("/v1/tokens", handle=name, idempotency_key=f"token {name}")
+    human.refused("OPERATOR_REQUIRED", "POST", "/v1/agents", **body)
+    human.refused("OPERATOR_REQUIRED", "POST", "/v1/tokens", handle=name, idempotency_key=f"token {name}")
 
 
 # -- grants and blocks ------------------------------------------------------------------------------------------------

@@ -118,13 +118,15 @@ def test_a_late_member_reads_the_history_and_has_no_receipts_for_it(alice: Actor
 @pytest.mark.guarantee("G-VISIBLE")
 def test_who_has_left_reads_no_more_and_may_come_back(alice: Actor, bob: Actor, carol: Actor) -> None:
     thread_id = alice.thread("plan", bob, carol)
-    alice.send(thread_id=thread_id, body="before")
+    before = alice.send(thread_id=thread_id, body="before")
     left = bob.do("DELETE", f"/v1/threads/{thread_id}/members", members=[bob.handle])
     assert ({one["handle"] for one in left["members"]}, left["last_seq"]) == ({alice.handle, carol.handle}, 2)
-    alice.send(thread_id=thread_id, body="after")
+    after = alice.send(thread_id=thread_id, body="after")
+    bob.refused("MESSAGE_NOT_FOUND", "GET", f"/v1/messages/{after['message_id']}")
     bob.refused("THREAD_NOT_FOUND", "GET", f"/v1/threads/{thread_id}/messages")
     bob.send_refused("THREAD_NOT_FOUND", thread_id=thread_id)
     assert bob.unread() == ["before"]  # what was sent to bob stays bob's
+    assert bob.message(before["message_id"])["body"] == "before"
     alice.post(f"/v1/threads/{thread_id}/members", members=[bob.handle])
     assert "after" in [one["body"] for one in bob.read(thread_id)["messages"]]
 

@@ -93,7 +93,7 @@ def test_a_value_in_the_file_must_have_the_right_type(environ: dict[str, str]) -
 
 def test_an_unknown_name_in_the_file_is_refused_with_the_nearest_one(environ: dict[str, str]) -> None:
     write(environ, "prot = 80\n")
-    with pytest.raises(InvalidArgument, match="did you mean 'port'"):
+    with pytest.raises(InvalidArgument, match="the nearest is 'port'"):
         load({}, environ)
 
 

@@ -86,7 +86,8 @@ def take(bucket: Bucket | None, workspace_id: int, sender: str, rails: Guardrail
     full = rails.rate_burst * _MILLION
     level = full
     if bucket is not None:
-        elapsed = max(0, now - bucket.counted_at)
+        # A clock that was set back must not lock anybody out until it has caught up: a step counts as time.
+        elapsed = abs(now - bucket.counted_at)
         level = min(full, bucket.level + elapsed * rails.rate_per_second)
     if level < _MILLION:
         wait = (_MILLION - level) / rails.rate_per_second / _MILLION
@@ -96,4 +97,4 @@ def take(bucket: Bucket | None, workspace_id: int, sender: str, rails: Guardrail
             rule="rate_per_second",
             retry_after_seconds=max(0.001, round(wait, 3)),
         )
-    return Bucket(workspace_id, sender, level - _MILLION, max(now, bucket.counted_at if bucket else now))
+    return Bucket(workspace_id, sender, level - _MILLION, now)

@@ -52,11 +52,12 @@ class AddPrincipal(msgspec.Struct, frozen=True):
         if not self.provisioned:
             policy.admit(picture, self.caller)
             policy.require_human(self.caller, "add agents")
+        if self.kind == Kind.HUMAN:
+            policy.require_operator(self.caller, "add humans")
+        # Only now: the answer holds a token, which is not for everybody who knows a key.
         earlier = once.earlier(picture, by, ADD, self.idempotency_key, self.digest)
         if earlier is not None:
             return msgspec.json.decode(earlier, type=Enrolled)
-        if self.kind == Kind.HUMAN:
-            policy.require_operator(self.caller, "add humans")
         if before is not None:
             raise Conflict("AGENT_EXISTS", f"{self.handle} exists already.", handle=self.handle)
         principal = Principal(
@@ -105,7 +106,7 @@ class ChangePrincipal(msgspec.Struct, frozen=True):
             retired_at = (before.retired_at or picture.now) if self.retired else None
         changed = _replace(
             before,
-            roles=before.roles if self.roles is None else " ".join(self.roles),
+            roles=before.roles if self.roles is None else " ".join(_kept(before.kind, self.roles)),
             display_name=before.display_name if self.display_name is None else self.display_name,
             retired_at=retired_at,
         )
@@ -114,6 +115,11 @@ class ChangePrincipal(msgspec.Struct, frozen=True):
             data = {"roles": changed.roles.split(), "retired": retired_at is not None}
             picture.append("agent.changed", PRINCIPAL_STREAM + self.handle, 0, self.caller.handle, self.handle, data)
         return changed
+
+
+def _kept(kind: str, roles: tuple[str, ...]) -> tuple[str, ...]:
+    """A human stays one, whatever else they are."""
+    return tuple(dict.fromkeys((HUMAN_ROLE, *roles))) if kind == Kind.HUMAN else roles
 
 
 class IssueToken(msgspec.Struct, frozen=True):
@@ -135,15 +141,15 @@ class IssueToken(msgspec.Struct, frozen=True):
         policy.admit(picture, self.caller)
         policy.require_human(self.caller, "issue tokens")
         by, key = self.caller.handle, self.idempotency_key
-        earlier = once.earlier(picture, by, ISSUE, key, self.digest)
-        if earlier is not None:
-            return msgspec.json.decode(earlier, type=Token)
         principal = picture.principals.get(self.token.handle)
         if principal is None or principal.retired_at is not None:
             raise NotFound("AGENT_NOT_FOUND", f"There is no {self.token.handle} in this workspace.")
         if principal.kind == Kind.HUMAN:
             policy.require_operator(self.caller, "issue a human's token")
-        elif not principal.holds(self.token.role):
+        earlier = once.earlier(picture, by, ISSUE, key, self.digest)
+        if earlier is not None:
+            return msgspec.json.decode(earlier, type=Token)
+        if principal.kind != Kind.HUMAN and not principal.holds(self.token.role):
             raise Forbidden(
                 "ROLE_FORBIDDEN",
                 f"{principal.handle} does not hold the role {self.token.role}.",

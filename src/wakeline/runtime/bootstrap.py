@@ -16,6 +16,8 @@ from pathlib import Path
 import uvloop
 
 from wakeline.core.guardrail import Guardrails
+from wakeline.core.log import LogEntry
+from wakeline.core.principal import Caller
 from wakeline.core.queries import AllWorkspaces, IssuerKeys
 from wakeline.core.store import Store
 from wakeline.faces.http.app import Application
@@ -96,7 +98,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
     await hub.start()
     identity = await _identity(settings, store)
     hub.on_control(identity.hear)
-    hub.on_control(lambda row: hub.close_streams(lambda caller: row.subject in (caller.jti, caller.handle)))
+    hub.on_control(lambda row: hub.dismiss(lambda caller: _concerns(row, caller)))
     retention = Retention(
         store,
         log_days=settings.log_retention_days,
@@ -124,6 +126,10 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         hub=hub,
     )
     return Parts(store, services, hub, retention)
+
+
+def _concerns(row: LogEntry, caller: Caller) -> bool:
+    return caller.workspace_id == row.workspace_id and row.subject in (caller.jti, caller.handle)
 
 
 async def _first_start(settings: Settings, store: Store) -> None:

@@ -72,6 +72,21 @@ class Stream:
         self._ready.clear()
 
 
+class Waiter:
+    """Somebody who waits for the reply to one message."""
+
+    __slots__ = ("caller", "closed", "ring")
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+        self.closed = False
+        self.ring = asyncio.Event()
+
+    def close(self) -> None:
+        self.closed = True
+        self.ring.set()
+
+
 class _Place:
     """One workspace as this node follows it."""
 
@@ -92,7 +107,7 @@ class Hub:
         self._places: dict[int, _Place] = {}
         self._pending: set[int] = set()
         self._ring = asyncio.Event()
-        self._waiters: dict[str, set[asyncio.Event]] = {}
+        self._waiters: dict[str, set[Waiter]] = {}
         self._control: list[Callable[[LogEntry], None]] = []
         self.streams: set[Stream] = set()
         self.closed = False
@@ -167,7 +182,7 @@ class Hub:
                 stream.offer(published)
             replied = entry.message.in_reply_to if entry.message is not None else None
             for waiter in self._waiters.get(replied, ()) if replied is not None else ():
-                waiter.set()
+                waiter.ring.set()
         place.tail = last
         self._tell_control([entry.log for entry in page if entry.log.kind in CONTROL])
 
@@ -237,25 +252,24 @@ class Hub:
             else:
                 stream.offer(None)
 
-    def close_streams(self, matches: Callable[[Caller], bool]) -> None:
-        for stream in list(self.streams):
-            if matches(stream.caller):
-                stream.close()
+    def dismiss(self, matches: Callable[[Caller], bool]) -> None:
+        """End what these callers listen to and wait for."""
+        patient: list[Stream | Waiter] = [waiter for waiters in self._waiters.values() for waiter in waiters]
+        for one in [*self.streams, *patient]:
+            if matches(one.caller):
+                one.close()
 
     def close(self) -> None:
         """The server stops: nobody waits for what comes later."""
         self.closed = True
-        self.close_streams(lambda _caller: True)
-        for waiters in self._waiters.values():
-            for waiter in waiters:
-                waiter.set()
+        self.dismiss(lambda _caller: True)
 
-    def expect_reply(self, message_id: str) -> asyncio.Event:
-        waiter = asyncio.Event()
+    def expect_reply(self, caller: Caller, message_id: str) -> Waiter:
+        waiter = Waiter(caller)
         self._waiters.setdefault(message_id, set()).add(waiter)
         return waiter
 
-    def stop_expecting(self, message_id: str, waiter: asyncio.Event) -> None:
+    def stop_expecting(self, message_id: str, waiter: Waiter) -> None:
         waiters = self._waiters.get(message_id, set())
         waiters.discard(waiter)
         if not waiters:

@@ -28,6 +28,7 @@ LOCAL_ALGORITHM = "EdDSA"
 EXTERNAL_ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA"]
 MAX_REMEMBERED = 50_000
 MAX_TOKEN_LENGTH = 8_192
+CLOCK_SKEW_SECONDS = 60  # for `iat`: another node may be ahead of us; expiry is checked again without it
 _KEYS_FRESH = 5 * SECOND
 
 
@@ -165,6 +166,7 @@ class Identity:
                     local,
                     algorithms=[LOCAL_ALGORITHM],
                     issuer=ISSUER,
+                    leeway=CLOCK_SKEW_SECONDS,
                     options={"require": ["exp", "iat", "jti"]},
                 )
             else:
@@ -178,8 +180,8 @@ class Identity:
     async def _local_key(self, kid: str) -> Ed25519PublicKey | None:
         """Another node may have made a key since we looked; we look again, but not for every stranger's token."""
         if kid not in self._keys and self._clock() - self._keys_loaded_at > _KEYS_FRESH:
-            self._keys_loaded_at = self._clock()
             self._keys = await self._load_keys()
+            self._keys_loaded_at = self._clock()  # only now: who asks meanwhile loads them too, and is not refused
         return self._keys.get(kid)
 
     async def _decode_external(self, token: str) -> dict[str, Any]:
@@ -193,6 +195,7 @@ class Identity:
             algorithms=EXTERNAL_ALGORITHMS,
             issuer=self._external.issuer,
             audience=audience,
+            leeway=CLOCK_SKEW_SECONDS,
             options={"require": ["exp", "iat", "jti"], "verify_aud": audience is not None},
         )
 

@@ -125,15 +125,16 @@ class Messages:
 
     async def _wait_for_reply(self, caller: Caller, message_id: str, seconds: float) -> wire.MessageView | None:
         """The first visible answer.  The ring only says "look": the query decides, before and after every wait."""
-        waiter = self._hub.expect_reply(message_id)
+        waiter = self._hub.expect_reply(caller, message_id)
         try:
             async with asyncio.timeout(seconds):
-                while True:
+                while not (waiter.closed or self._hub.closed):
                     reply = await self._first_reply(caller, message_id)
-                    if reply is not None or self._hub.closed:
+                    if reply is not None:
                         return reply
-                    await waiter.wait()
-                    waiter.clear()
+                    await waiter.ring.wait()
+                    waiter.ring.clear()
+                return None
         except TimeoutError:
             return await self._first_reply(caller, message_id)
         finally:
@@ -152,7 +153,8 @@ class Messages:
         found = await store.read(MessageFor(caller.workspace_id, message_id, caller.handle))
         row = found[0].message if found else None
         seen = await store.read(ThreadFor(caller.workspace_id, row.thread_id, caller.handle)) if row else []
-        if row is None or not (caller.reads_everything or (seen and seen[0].is_member)):
+        received = bool(found) and found[0].receipt is not None  # also by who has left the thread since
+        if row is None or not (caller.reads_everything or received or (seen and seen[0].is_member)):
             raise NotFound("MESSAGE_NOT_FOUND", f"There is no message {message_id} that {caller.handle} can see.")
         view = views.message(row, found[0].receipt, await store.now())
         await mark_seen(self._context, caller, found)
