@@ -17,6 +17,7 @@ from wakeline.service.messages import Messages
 
 class NoopMessages(Messages):
     async def post(self, caller: Caller, request: wire.PostMessage) -> wire.Posted:
+        self.validate(caller, request)
         return _ANSWER
 
 

@@ -8,9 +8,14 @@ import pytest
 from tests.databases import fresh_postgres
 from wakeline.testing.server import ServerProcess
 
-
 # The inner loop: decisions, the store on SQLite, and one module that goes through a real server.
-QUICK = ("tests/core/", "tests/runtime/", "tests/store/", "tests/faces/test_http_messages", "tests/faces/test_client_calls")
+QUICK = (
+    "tests/core/",
+    "tests/runtime/",
+    "tests/store/",
+    "tests/faces/test_client_calls",
+    "tests/faces/test_http_messages",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

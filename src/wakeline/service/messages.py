@@ -47,9 +47,7 @@ class Messages:
 
     async def send(self, caller: Caller, request: wire.PostMessage) -> wire.Posted:
         """Post, without waiting for an answer and without keeping what cannot be brought anywhere."""
-        check_claims(caller, request)
-        check_sender(caller, request.sender, request.from_, request.session_id)
-        command = self._command(caller, request)
+        command = self.validate(caller, request)
         if caller.is_human and request.to is UNSET:
             command = msgspec.structs.replace(command, reached=await self._members(caller, request))
         accepted = await self._context.store.submit(command)
@@ -62,7 +60,10 @@ class Messages:
             epoch=accepted.epoch,
         )
 
-    def _command(self, caller: Caller, request: wire.PostMessage) -> Post:
+    def validate(self, caller: Caller, request: wire.PostMessage) -> Post:
+        """Everything that can be refused without asking the store; what is left is the command."""
+        check_claims(caller, request)
+        check_sender(caller, request.sender, request.from_, request.session_id)
         rails = self._context.rails
         guardrail.check_size(request.subject, request.body, rails)
         if request.kind == "system" and not caller.is_human:
