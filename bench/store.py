@@ -27,6 +27,7 @@ from wakeline.flow.enrol import AddPrincipal
 from wakeline.flow.post import Post
 from wakeline.runtime import clock
 from wakeline.runtime.bootstrap import SWITCH_SECONDS
+from wakeline.store.sqlite.connection import connect
 from wakeline.store.sqlite.store import SqliteStore
 
 NAME = "store"
@@ -82,7 +83,15 @@ async def _make_seed(path: Path) -> Seed:
         await store.submit(post)
     [workspace] = await store.read(WorkspaceById(workspace.workspace_id))
     await store.close()
+    _settle(path)
     return msgspec.structs.replace(seed, last_log_id=workspace.last_log_id)
+
+
+def _settle(path: Path) -> None:
+    """Bring everything into the one file, since that is what is copied."""
+    connection = connect(path)
+    connection.pragma("wal_checkpoint", "TRUNCATE")
+    connection.close()
 
 
 def _post(caller: Caller, thread_id: str) -> Post:

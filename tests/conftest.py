@@ -11,6 +11,7 @@ from wakeline.testing.server import ServerProcess
 # The inner loop: decisions, the store on SQLite, and one module that goes through a real server.
 QUICK = (
     "tests/core/",
+    "tests/flow/",
     "tests/runtime/",
     "tests/store/",
     "tests/faces/test_client_calls",
