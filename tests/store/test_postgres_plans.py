@@ -50,11 +50,10 @@ async def plan_of(connection: asyncpg.Connection[asyncpg.Record], text: str) -> 
 
 @pytest.mark.guarantee("G-COST")
 @pytest.mark.parametrize("name", STATEMENTS)
-@pytest.mark.parametrize("state", ["empty", "small", "small and analyzed"])
+@pytest.mark.parametrize("state", ["small", "small and analyzed"])
 async def test_every_lookup_of_a_batch_goes_by_its_key(postgres: PostgresPlace, name: str, state: str) -> None:
     connection = await Server.parse(postgres.url).connect("test", by_key=True)
-    if state != "empty":
-        await fill(postgres)
+    await fill(postgres)  # of an empty table any plan is right, and autovacuum may have looked at it or not
     if state == "small and analyzed":
         await connection.execute("ANALYZE")
     found = list(scans(await plan_of(connection, STATEMENTS[name])))
