@@ -58,6 +58,10 @@ def _entry(*columns: Any) -> Entry:
     return Entry(LogEntry(*columns[:_LOG_WIDTH]), Message(*message) if message[0] is not None else None)
 
 
+def _pair(log_id: int, handle: str) -> tuple[int, str]:
+    return log_id, handle
+
+
 class SeenThread(msgspec.Struct, frozen=True):
     thread: Thread
     is_member: bool
@@ -183,7 +187,7 @@ class LogMembers(Query[tuple[int, str]], frozen=True):
     workspace_id: int
     after: int
     until: int
-    row = lambda log_id, handle: (log_id, handle)  # noqa: E731
+    row = _pair
 
 
 # -- identity and policy ----------------------------------------------------------------------------------------------

@@ -84,7 +84,7 @@ async def _run(settings: Settings) -> None:
 async def open_store(settings: Settings) -> Store:
     if settings.database:
         # Imported only when it is used: who runs on SQLite does not wait for the other driver.
-        from wakeline.store.postgres.store import PostgresStore  # noqa: PLC0415
+        from wakeline.store.postgres.store import PostgresStore  # noqa: PLC0415 - as said above
 
         return await PostgresStore.open(settings.database, clock.now)
     return await SqliteStore.open(settings.data / "wakeline.db", clock.now)
@@ -197,7 +197,7 @@ async def _serve(settings: Settings, parts: Parts) -> None:
             ]
             serving = group.create_task(listeners.serve())
             host, port = tcp.getsockname()[:2]
-            print(f"Wakeline is ready: http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)  # noqa: T201
+            print(f"Wakeline is ready: http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)  # noqa: T201 - the one promised line
             await stop.wait()
             parts.hub.close()
             listeners.stop()

@@ -9,7 +9,6 @@ from msgspec import UNSET
 
 from wakeline import wire
 from wakeline.core.instant import to_datetime
-from wakeline.core.log import THREAD_STREAM
 from wakeline.core.message import Message, Receipt
 from wakeline.core.principal import HUMAN_ROLE, PARTICIPANT, Kind, Principal
 from wakeline.core.queries import Entry
@@ -86,10 +85,6 @@ def event(entry: Entry, epoch: str, now: int) -> wire.EventView:
         message=UNSET if entry.message is None else message(entry.message, None, now),
         data=UNSET if row.data is None else _object(row.data),
     )
-
-
-def thread_of_stream(stream: str) -> str:
-    return stream.removeprefix(THREAD_STREAM)
 
 
 def member(row: Member) -> wire.MemberView:

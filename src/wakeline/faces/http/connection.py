@@ -68,7 +68,7 @@ class TcpProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self.scope["wakeline"] = self.wakeline_connection  # type: ignore[typeddict-unknown-key]
+        self.scope["wakeline"] = self.wakeline_connection  # type: ignore[typeddict-unknown-key]  # ours, not ASGI's
 
 
 class LocalProtocol(TcpProtocol):
