@@ -325,8 +325,12 @@ def states() -> str:
 PURPOSES = {
     "blocks": "Whose mail a principal refuses; a lifted block stays as a row.",
     "buckets": "What is left of each sender's message rate, in millionths of a message.",
+    "causes": "The message that a principal last took up; what it says next is taken to come from that one.",
     "consumers": "How far each internal reader of the log is; retention never passes the slowest.",
+    "cursors": "How far a consumer is confirmed on a stream; they only move forward.",
     "dead_letters": "Messages that could not be brought to anybody, with the reason.",
+    "deliveries": "One event or digest on its way to one receiver, with its ladder and outcome.",
+    "delivery_steps": "What happened to a delivery, step by step; rows are added, never changed.",
     "grants": "Permissions between two principals; a revoked grant stays as a row.",
     "idempotency": "The first answer to each idempotency key, as long as its message is kept.",
     "issuer_keys": "The keys that sign tokens; the private half is encrypted.",
@@ -339,8 +343,13 @@ PURPOSES = {
     "refusals": "What policy refused, counted per principal, rule and minute.",
     "role_holders": "Who holds which role now; follows from `principals.roles`.",
     "search_index": "The words of each message. PostgreSQL only: SQLite keeps them in `search.db`.",
+    "sessions": "Running or resumable harness instances of agents, and their presence.",
+    "subscription_keys": "The matcher's index: the most telling filter of each subscription.",
+    "subscriptions": "Who wants to be woken by what, through which route.",
     "threads": "Conversations and their states.",
     "tokens": "Tokens that were issued or revoked here, never their text.",
+    "waits": "Who waits for whose answer, so that a circle of waits is refused.",
+    "wakes": "Matched events of subscriptions, until they are rung or need no ring any more.",
     "workspaces": "Trust domains, each with the end of its log and its epoch.",
 }
 

@@ -128,6 +128,7 @@ CATALOGUE: dict[str, str] = {
     "THREAD_CLOSED": "Open a new thread; the message is kept as a dead letter.",
     "AGENT_EXISTS": "Handles are never reused; choose another, or make a token with 'wakeline token create'.",
     "WORKSPACE_EXISTS": "Choose another name.",
+    "NON_MONOTONIC_CURSOR": "Read the cursor again; it never goes back.",
     "NOT_WRITTEN_YET": "Acknowledge what was read; the details say where the thread ends.",
     "ALREADY_READ": "A message that somebody has read cannot be taken back; post one that supersedes it.",
     "ALREADY_REPLACED": "Supersede the newest one instead; the details name it, if there is one.",

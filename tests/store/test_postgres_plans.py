@@ -18,7 +18,7 @@ from wakeline.store.postgres.connection import Server
 from wakeline.store.postgres.writer import statement_for
 
 # The only lookups that may go by the workspace alone: its own row, everyone in it, who holds roles, what is worked on.
-BY_WORKSPACE = {"workspaces_pkey", "principals_pkey", "role_holders_pkey", "threads_working"}
+BY_WORKSPACE = {"workspaces_pkey", "principals_pkey", "role_holders_pkey", "threads_working", "waits_pkey"}
 STATEMENTS = {
     "load": statements.load("postgres", "load_facts").text,
     "write": statement_for(tuple(Changes.__slots__)),
@@ -41,7 +41,7 @@ def goes_by_key(index: str, condition: str) -> bool:
 
 
 async def plan_of(connection: asyncpg.Connection[asyncpg.Record], text: str) -> dict[str, Any]:
-    count = max(number for number in range(1, 30) if f"${number}" in text)
+    count = max(number for number in range(1, 60) if f"${number}" in text)
     await connection.execute(f"DEALLOCATE ALL; PREPARE asked AS {text}")
     [row] = await connection.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE asked({', '.join(['NULL'] * count)})")
     plan: dict[str, Any] = json.loads(row[0])[0]["Plan"]

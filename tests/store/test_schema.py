@@ -34,8 +34,18 @@ TABLES = {
     "refusal": "refusals",
     "dead_letter": "dead_letters",
     "issuer_key": "issuer_keys",
+    "cause": "causes",
+    "wait": "waits",
+    "consumer": "consumers",
+    "session": "sessions",
+    "subscription": "subscriptions",
+    "subscription_key": "subscription_keys",
+    "wake": "wakes",
+    "delivery": "deliveries",
+    "delivery_step": "delivery_steps",
+    "cursor": "cursors",
 }
-UNTYPED = {"migrations", "role_holders", "consumers"}
+UNTYPED = {"migrations", "role_holders"}
 
 
 async def schema_of(place: Place) -> Schema:
@@ -148,9 +158,9 @@ async def test_nodes_that_start_together_migrate_once(blank: PostgresPlace) -> N
 
 
 async def test_a_failed_migration_leaves_nothing_behind(blank: PostgresPlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    [good] = migrate.migrations("postgres")
-    broken = migrate.Migration(2, "broken", "CREATE TABLE half (n BIGINT); SELECT no_such_function()")
-    monkeypatch.setattr(migrate, "migrations", lambda _: [good, broken])
+    good = migrate.migrations("postgres")
+    broken = migrate.Migration(len(good) + 1, "broken", "CREATE TABLE half (n BIGINT); SELECT no_such_function()")
+    monkeypatch.setattr(migrate, "migrations", lambda _: [*good, broken])
     with pytest.raises(Exception, match="no_such_function"):
         await blank.open()
     connection = await blank.connect()

@@ -9,8 +9,8 @@ from wakeline.store import statements
 from wakeline.store.sqlite.connection import prepare
 from wakeline.store.sqlite.facts import PARTS
 
-# These are asked for a whole workspace, or for its few active workflows.
-WHOLE = {"everyone", "workflow_threads", "workflow_members"}
+# These are asked for a whole workspace, or for its few active workflows and waits.
+WHOLE = {"everyone", "workflow_threads", "workflow_members", "waits"}
 LOOKUPS = sorted({part for parts in PARTS.values() for part, _ in parts} - WHOLE)
 
 

@@ -62,6 +62,7 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
     created_at: int
     superseded_by: str | None = None
     retracted_at: int | None = None
+    chain: str | None = None  # JSON of a Chain: what it came from
 
 
 class Box(IntEnum):

@@ -12,11 +12,27 @@ from typing import Any
 
 import msgspec
 
+from wakeline.core.cursor import Cursor
+from wakeline.core.delivery import Delivery, DeliveryStep
 from wakeline.core.log import LogEntry, Workspace
 from wakeline.core.message import Message, Receipt
 from wakeline.core.principal import Principal
-from wakeline.core.records import Block, Bucket, DeadLetter, Grant, IdempotencyRecord, Refusal, Token
+from wakeline.core.records import (
+    Block,
+    Bucket,
+    Cause,
+    Consumer,
+    DeadLetter,
+    Grant,
+    IdempotencyRecord,
+    Refusal,
+    Token,
+    Wait,
+)
+from wakeline.core.session import Session
+from wakeline.core.subscription import Subscription, SubscriptionKey
 from wakeline.core.thread import Member, Thread
+from wakeline.core.wake import Wake
 
 _encode = msgspec.json.Encoder().encode
 
@@ -35,9 +51,19 @@ class Needs(msgspec.Struct):
     unread_until: set[tuple[str, str, int]] = msgspec.field(default_factory=set)  # (thread, recipient, seq)
     workflows_of: set[str] = msgspec.field(default_factory=set)  # handles: brings the active workflows they work in
     idempotency: set[tuple[str, str, str]] = msgspec.field(default_factory=set)  # (sender, operation, key)
-    senders: set[str] = msgspec.field(default_factory=set)  # brings buckets, grants to them, blocks against them
+    senders: set[str] = msgspec.field(default_factory=set)  # brings buckets, grants to, blocks against, causes
     tokens: set[str] = msgspec.field(default_factory=set)
     dead_letters: set[str] = msgspec.field(default_factory=set)
+    sessions: set[str] = msgspec.field(default_factory=set)
+    sessions_of: set[str] = msgspec.field(default_factory=set)  # handles: brings those that have not ended
+    subscriptions: set[str] = msgspec.field(default_factory=set)  # brings their open deliveries
+    subscriptions_of: set[str] = msgspec.field(default_factory=set)  # handles: brings those that are not retired
+    route_keys: set[str] = msgspec.field(default_factory=set)  # brings the subscription that is not retired
+    plans: set[str] = msgspec.field(default_factory=set)  # subscription ids: brings all that planning must know
+    deliveries: set[str] = msgspec.field(default_factory=set)  # brings their wakes and subscriptions
+    cursors: set[tuple[str, str, str]] = msgspec.field(default_factory=set)  # (consumer, stream, subject)
+    consumers: set[str] = msgspec.field(default_factory=set)
+    waits: bool = False
 
 
 class Facts(msgspec.Struct):
@@ -55,6 +81,14 @@ class Facts(msgspec.Struct):
     buckets: list[Bucket] = []
     tokens: list[Token] = []
     dead_letters: list[DeadLetter] = []
+    causes: list[Cause] = []
+    sessions: list[Session] = []
+    subscriptions: list[Subscription] = []
+    wakes: list[Wake] = []
+    deliveries: list[Delivery] = []
+    cursors: list[Cursor] = []
+    consumers: list[Consumer] = []
+    waits: list[Wait] = []
 
 
 class Changes:
@@ -63,7 +97,12 @@ class Changes:
     __slots__ = (
         "blocks",
         "buckets",
+        "causes",
+        "consumers",
+        "cursors",
         "dead_letters",
+        "deliveries",
+        "delivery_steps",
         "grants",
         "idempotency",
         "log",
@@ -73,9 +112,14 @@ class Changes:
         "principals",
         "receipts",
         "refusals",
+        "sessions",
+        "subscription_keys",
+        "subscriptions",
         "thread_tails",
         "threads",
         "tokens",
+        "waits",
+        "wakes",
     )
 
     def __init__(self) -> None:
@@ -94,6 +138,16 @@ class Changes:
         self.tokens: dict[str, Token] = {}
         self.refusals: dict[tuple[str, str, int], Refusal] = {}
         self.dead_letters: dict[str, DeadLetter] = {}
+        self.causes: dict[tuple[str, str], Cause] = {}
+        self.sessions: dict[str, Session] = {}
+        self.subscriptions: dict[str, Subscription] = {}
+        self.subscription_keys: dict[tuple[str, str], SubscriptionKey] = {}
+        self.wakes: dict[tuple[str, int], Wake] = {}
+        self.deliveries: dict[str, Delivery] = {}
+        self.delivery_steps: dict[tuple[str, int], DeliveryStep] = {}
+        self.cursors: dict[tuple[str, str, str], Cursor] = {}
+        self.consumers: dict[str, Consumer] = {}
+        self.waits: dict[str, Wait] = {}
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__slots__)
@@ -115,6 +169,14 @@ class Picture:
         self.buckets = {row.sender: row for row in facts.buckets}
         self.tokens = {row.jti: row for row in facts.tokens}
         self.dead_letters = {row.dead_letter_id: row for row in facts.dead_letters}
+        self.causes = {(row.handle, row.session_id): row for row in facts.causes}
+        self.sessions = {row.session_id: row for row in facts.sessions}
+        self.subscriptions = {row.subscription_id: row for row in facts.subscriptions}
+        self.wakes = {(row.subscription_id, row.log_id): row for row in facts.wakes}
+        self.deliveries = {row.delivery_id: row for row in facts.deliveries}
+        self.cursors = {(row.consumer_id, row.stream_name, row.subject_id): row for row in facts.cursors}
+        self.consumers = {row.name: row for row in facts.consumers}
+        self.waits = {row.message_id: row for row in facts.waits}
         self.members: dict[str, dict[str, Member]] = {}
         for member in facts.members:
             self.members.setdefault(member.thread_id, {})[member.handle] = member
@@ -234,6 +296,39 @@ class Picture:
 
     def put_dead_letter(self, row: DeadLetter) -> None:
         self.dead_letters[row.dead_letter_id] = self.changes.dead_letters[row.dead_letter_id] = row
+
+    def put_cause(self, row: Cause) -> None:
+        key = (row.handle, row.session_id)
+        self.causes[key] = self.changes.causes[key] = row
+
+    def put_wait(self, row: Wait) -> None:
+        self.waits[row.message_id] = self.changes.waits[row.message_id] = row
+
+    def put_session(self, row: Session) -> None:
+        self.sessions[row.session_id] = self.changes.sessions[row.session_id] = row
+
+    def put_subscription(self, row: Subscription) -> None:
+        self.subscriptions[row.subscription_id] = self.changes.subscriptions[row.subscription_id] = row
+
+    def put_subscription_key(self, row: SubscriptionKey) -> None:
+        self.changes.subscription_keys[row.subscription_id, row.key] = row
+
+    def put_wake(self, row: Wake) -> None:
+        key = (row.subscription_id, row.log_id)
+        self.wakes[key] = self.changes.wakes[key] = row
+
+    def put_delivery(self, row: Delivery) -> None:
+        self.deliveries[row.delivery_id] = self.changes.deliveries[row.delivery_id] = row
+
+    def add_delivery_step(self, row: DeliveryStep) -> None:
+        self.changes.delivery_steps[row.delivery_id, row.number] = row
+
+    def put_cursor(self, row: Cursor) -> None:
+        key = (row.consumer_id, row.stream_name, row.subject_id)
+        self.cursors[key] = self.changes.cursors[key] = row
+
+    def put_consumer(self, row: Consumer) -> None:
+        self.consumers[row.name] = self.changes.consumers[row.name] = row
 
     def count_refusal(self, handle: str, rule: str, message: str) -> None:
         minute = self.now // 60_000_000 * 60_000_000

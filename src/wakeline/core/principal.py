@@ -41,6 +41,9 @@ class Principal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     created_at: int
     created_by: str
     retired_at: int | None = None
+    quiet: str | None = None  # JSON: daily hours without wakes, in a time zone
+    dnd_until: int | None = None  # do not disturb until then
+    pulsed_at: int | None = None  # when the watchdog last looked after it
 
     def holds(self, role: str) -> bool:
         return role in self.roles.split()

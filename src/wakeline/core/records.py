@@ -81,6 +81,36 @@ class DeadLetter(msgspec.Struct, frozen=True, array_like=True, gc=False):
     message_id: str | None = None
 
 
+class Cause(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The message that a principal last took up: what it says next is taken to come from that one."""
+
+    workspace_id: int
+    handle: str
+    session_id: str  # empty: no session is known
+    message_id: str
+    thread_id: str
+    chain: str | None  # JSON of a Chain
+    taken_at: int
+
+
+class Wait(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Somebody waits for the answer to a message."""
+
+    workspace_id: int
+    message_id: str
+    asker: str
+    asked: str  # JSON list of handles
+    until: int
+
+
+class Consumer(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How far one of our own log readers has come."""
+
+    workspace_id: int
+    name: str
+    last_log_id: int
+
+
 class IssuerKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kid: str
     public_key: str

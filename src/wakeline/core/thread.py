@@ -51,6 +51,10 @@ class Thread(msgspec.Struct, frozen=True, array_like=True, gc=False):
     created_at: int
     updated_at: int
     closed_at: int | None = None
+    turns: int = 0  # changes of speaker among agents since something last moved on
+    repeats: int = 0  # how often the last text was said in a row
+    last_sender: str | None = None
+    last_digest: str | None = None
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -61,6 +65,7 @@ class Member(msgspec.Struct, frozen=True, array_like=True, gc=False):
     joined_seq: int
     last_read_seq: int = 0
     left_at: int | None = None
+    session_id: str | None = None  # the member's session that last acted here
 
 
 def check_transition(thread: Thread, wanted: Status, caller: Caller, *, override: bool, reason: str | None) -> None:

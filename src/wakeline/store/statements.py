@@ -15,20 +15,28 @@ from typing import get_args
 
 import msgspec
 
+from wakeline.core.cursor import Cursor
+from wakeline.core.delivery import Delivery, DeliveryStep
 from wakeline.core.log import LogEntry, Workspace
 from wakeline.core.message import Message, Receipt
 from wakeline.core.principal import Principal
 from wakeline.core.records import (
     Block,
     Bucket,
+    Cause,
+    Consumer,
     DeadLetter,
     Grant,
     IdempotencyRecord,
     IssuerKey,
     Refusal,
     Token,
+    Wait,
 )
+from wakeline.core.session import Session
+from wakeline.core.subscription import Subscription, SubscriptionKey
 from wakeline.core.thread import Member, Thread
+from wakeline.core.wake import Wake
 
 ROWS: dict[str, type[msgspec.Struct]] = {
     "workspace": Workspace,
@@ -46,6 +54,16 @@ ROWS: dict[str, type[msgspec.Struct]] = {
     "refusal": Refusal,
     "dead_letter": DeadLetter,
     "issuer_key": IssuerKey,
+    "cause": Cause,
+    "wait": Wait,
+    "consumer": Consumer,
+    "session": Session,
+    "subscription": Subscription,
+    "subscription_key": SubscriptionKey,
+    "wake": Wake,
+    "delivery": Delivery,
+    "delivery_step": DeliveryStep,
+    "cursor": Cursor,
 }
 
 _columns = re.compile(r"\{(\w+)(?: (from )?(\w+))?\}")

@@ -1,3 +1,3 @@
-INSERT INTO principals ({principal})
-SELECT workspace_id, :handle, :kind, :roles, NULL, :now, '@system', NULL FROM workspaces WHERE name = :name AND epoch = :epoch
+INSERT INTO principals (workspace_id, handle, kind, roles, created_at, created_by)
+SELECT workspace_id, :handle, :kind, :roles, :now, '@system' FROM workspaces WHERE name = :name AND epoch = :epoch
 ON CONFLICT DO NOTHING

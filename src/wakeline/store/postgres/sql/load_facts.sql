@@ -6,6 +6,64 @@
 -- audience has.  A test reads the plans.
 -- Messages come without their bodies: no decision reads them.
 WITH
+plan_subscriptions AS MATERIALIZED (
+  SELECT * FROM subscriptions
+  WHERE subscription_id = ANY (:plans::text[]) AND workspace_id + 0 = :workspace_id
+),
+plan_wakes AS MATERIALIZED (
+  SELECT w.* FROM unnest(:plans::text[]) AS asked (subscription_id)
+  CROSS JOIN LATERAL (
+    SELECT * FROM wakes
+    WHERE subscription_id = asked.subscription_id AND (state = 'waiting' OR state = 'held' OR state = 'next_turn')
+    OFFSET 0) w
+  WHERE w.workspace_id = :workspace_id
+),
+asked_sessions AS MATERIALIZED (
+  SELECT * FROM sessions WHERE session_id = ANY (:sessions::text[]) AND workspace_id + 0 = :workspace_id
+  UNION SELECT s.*
+    FROM (SELECT unnest(:sessions_of::text[]) AS handle UNION SELECT handle FROM plan_subscriptions) AS asked
+    CROSS JOIN LATERAL (
+      SELECT * FROM sessions WHERE workspace_id = :workspace_id AND handle = asked.handle OFFSET 0) s
+    WHERE s.ended_at IS NULL
+),
+asked_deliveries AS MATERIALIZED (
+  SELECT * FROM deliveries WHERE delivery_id = ANY (:deliveries::text[]) AND workspace_id + 0 = :workspace_id
+  UNION SELECT d.*
+    FROM unnest(:plans::text[] || :subscriptions::text[]) AS asked (subscription_id)
+    CROSS JOIN LATERAL (
+      SELECT * FROM deliveries WHERE subscription_id = asked.subscription_id AND outcome IS NULL OFFSET 0) d
+    WHERE d.workspace_id = :workspace_id
+  UNION SELECT d.*
+    FROM plan_subscriptions k
+    JOIN asked_sessions s ON s.handle = k.handle
+    CROSS JOIN LATERAL (
+      SELECT * FROM deliveries
+      WHERE session_id = s.session_id AND outcome IS NULL AND session_id IS NOT NULL OFFSET 0) d
+),
+asked_subscriptions AS MATERIALIZED (
+  SELECT * FROM plan_subscriptions
+  UNION SELECT * FROM subscriptions
+    WHERE subscription_id = ANY (:subscriptions::text[] || ARRAY(SELECT subscription_id FROM asked_deliveries))
+      AND workspace_id + 0 = :workspace_id
+  UNION SELECT k.*
+    FROM unnest(:subscriptions_of::text[]) AS asked (handle)
+    CROSS JOIN LATERAL (
+      SELECT * FROM subscriptions WHERE workspace_id = :workspace_id AND handle = asked.handle OFFSET 0) k
+    WHERE k.status <> 'retired'
+  UNION SELECT k.*
+    FROM unnest(:route_keys::text[]) AS asked (route_key)
+    CROSS JOIN LATERAL (
+      SELECT * FROM subscriptions
+      WHERE workspace_id = :workspace_id AND route_key = asked.route_key AND status <> 'retired' OFFSET 0) k
+),
+asked_wakes AS MATERIALIZED (
+  SELECT * FROM plan_wakes
+  UNION SELECT w.*
+    FROM unnest(:deliveries::text[]) AS asked (delivery_id)
+    CROSS JOIN LATERAL (
+      SELECT * FROM wakes WHERE delivery_id = asked.delivery_id AND delivery_id IS NOT NULL OFFSET 0) w
+    WHERE w.workspace_id = :workspace_id
+),
 asked_messages AS MATERIALIZED (
   SELECT * FROM messages
   WHERE workspace_id = :workspace_id AND message_id = ANY (ARRAY(
@@ -14,6 +72,7 @@ asked_messages AS MATERIALIZED (
 ),
 asked_threads AS MATERIALIZED (
   SELECT unnest(:threads::text[]) AS thread_id
+  UNION SELECT thread_id FROM plan_wakes WHERE thread_id IS NOT NULL
   UNION SELECT thread_id FROM asked_messages
   UNION SELECT t.thread_id
     FROM unnest(:audience_keys::text[]) AS k (audience_key)
@@ -37,6 +96,7 @@ asked_holders AS MATERIALIZED (
 ),
 asked_handles AS MATERIALIZED (
   SELECT unnest(:handles::text[]) AS handle
+  UNION SELECT handle FROM plan_subscriptions
   UNION SELECT handle FROM asked_holders
   UNION SELECT handle FROM principals WHERE workspace_id = :workspace_id AND :everyone::boolean
 ),
@@ -60,6 +120,10 @@ asked_receipts AS MATERIALIZED (
       WHERE k.thread_id = stretch ->> 0 AND k.handle = stretch ->> 1 AND r.seq <= (stretch ->> 2)::bigint
         AND r.read_at IS NULL
       OFFSET 0) r
+  UNION SELECT r.*
+    FROM plan_wakes w
+    CROSS JOIN LATERAL (
+      SELECT * FROM receipts WHERE thread_id = w.thread_id AND seq = w.seq AND recipient = w.handle OFFSET 0) r
 )
 SELECT json_build_object(
   'now', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
@@ -75,7 +139,7 @@ SELECT json_build_object(
   'messages', (SELECT coalesce(json_agg(json_build_array({message m})), '[]')
     FROM (SELECT message_id, workspace_id, thread_id, seq, log_id, sender, session_id, kind, subject, '' AS body,
       recipients, priority, wake_policy, tags, in_reply_to, idempotency_key, expires_at, supersedes, NULL AS metadata,
-      schema_version, created_at, superseded_by, retracted_at FROM asked_messages) m),
+      schema_version, created_at, superseded_by, retracted_at, chain FROM asked_messages) m),
   'receipts', (SELECT coalesce(json_agg(json_build_array({receipt})), '[]') FROM asked_receipts),
   'idempotency', (SELECT coalesce(json_agg(json_build_array({idempotency i})), '[]')
     FROM jsonb_array_elements(:idempotency::jsonb) AS uses (used)
@@ -89,11 +153,32 @@ SELECT json_build_object(
   'blocks', (SELECT coalesce(json_agg(json_build_array({block found})), '[]') FROM unnest(:senders::text[]) AS asked (sender)
     CROSS JOIN LATERAL (
       SELECT * FROM blocks WHERE workspace_id = :workspace_id AND blocked = asked.sender OFFSET 0) found),
-  'buckets', (SELECT coalesce(json_agg(json_build_array({bucket found})), '[]') FROM unnest(:senders::text[]) AS asked (sender)
+  'buckets', (SELECT coalesce(json_agg(json_build_array({bucket found})), '[]')
+    FROM (SELECT unnest(:senders::text[]) AS sender UNION SELECT 'wake:' || handle FROM plan_subscriptions) AS asked
     CROSS JOIN LATERAL (
       SELECT * FROM buckets WHERE workspace_id = :workspace_id AND sender = asked.sender OFFSET 0) found),
   'tokens', (SELECT coalesce(json_agg(json_build_array({token})), '[]') FROM tokens WHERE jti = ANY (:tokens::text[])),
   'dead_letters', (SELECT coalesce(json_agg(json_build_array({dead_letter})), '[]') FROM dead_letters
-    WHERE dead_letter_id = ANY (:dead_letters::text[]) AND workspace_id + 0 = :workspace_id)
+    WHERE dead_letter_id = ANY (:dead_letters::text[]) AND workspace_id + 0 = :workspace_id),
+  'causes', (SELECT coalesce(json_agg(json_build_array({cause found})), '[]') FROM unnest(:senders::text[]) AS asked (sender)
+    CROSS JOIN LATERAL (
+      SELECT * FROM causes WHERE workspace_id = :workspace_id AND handle = asked.sender OFFSET 0) found),
+  'sessions', (SELECT coalesce(json_agg(json_build_array({session})), '[]') FROM asked_sessions),
+  'subscriptions', (SELECT coalesce(json_agg(json_build_array({subscription})), '[]') FROM asked_subscriptions),
+  'wakes', (SELECT coalesce(json_agg(json_build_array({wake})), '[]') FROM asked_wakes),
+  'deliveries', (SELECT coalesce(json_agg(json_build_array({delivery})), '[]') FROM asked_deliveries),
+  'cursors', (SELECT coalesce(json_agg(json_build_array({cursor found})), '[]')
+    FROM jsonb_array_elements(:cursors::jsonb) AS wanted (place)
+    CROSS JOIN LATERAL (
+      SELECT * FROM cursors
+      WHERE workspace_id = :workspace_id AND consumer_id = place ->> 0 AND stream_name = place ->> 1
+        AND subject_id = place ->> 2
+      OFFSET 0) found),
+  'consumers', (SELECT coalesce(json_agg(json_build_array({consumer found})), '[]')
+    FROM unnest(:consumers::text[]) AS asked (name)
+    CROSS JOIN LATERAL (
+      SELECT * FROM consumers WHERE workspace_id = :workspace_id AND name = asked.name OFFSET 0) found),
+  'waits', (SELECT coalesce(json_agg(json_build_array({wait})), '[]') FROM waits
+    WHERE workspace_id = :workspace_id AND :waits::boolean)
 )
 FROM workspaces w WHERE w.workspace_id = :workspace_id

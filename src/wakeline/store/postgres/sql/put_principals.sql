@@ -1,4 +1,5 @@
 INSERT INTO principals ({principal})
 SELECT {principal from item} FROM guard, jsonb_array_elements(:batch -> 'principals') AS items (item)
 ON CONFLICT (workspace_id, handle) DO UPDATE SET
-  roles = excluded.roles, display_name = excluded.display_name, retired_at = excluded.retired_at
+  roles = excluded.roles, display_name = excluded.display_name, retired_at = excluded.retired_at,
+  quiet = excluded.quiet, dnd_until = excluded.dnd_until, pulsed_at = excluded.pulsed_at

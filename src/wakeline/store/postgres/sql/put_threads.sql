@@ -4,4 +4,6 @@ ON CONFLICT (thread_id) DO UPDATE SET
   status = excluded.status, title = excluded.title, audience_key = excluded.audience_key,
   coordinator = excluded.coordinator, escalation_owner = excluded.escalation_owner,
   last_seq = greatest(threads.last_seq, excluded.last_seq), updated_at = excluded.updated_at,
-  closed_at = excluded.closed_at
+  closed_at = excluded.closed_at,
+  turns = excluded.turns, repeats = excluded.repeats, last_sender = excluded.last_sender,
+  last_digest = excluded.last_digest

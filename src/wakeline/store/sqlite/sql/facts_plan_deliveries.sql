@@ -1,0 +1,4 @@
+-- What is under way for these subscriptions.
+SELECT json_group_array(json_array({delivery}))
+FROM deliveries
+WHERE subscription_id IN (SELECT value FROM json_each(:plans)) AND outcome IS NULL

@@ -1,0 +1,1 @@
+INSERT INTO delivery_steps ({delivery_step}) VALUES (?, ?, ?, ?, ?, ?, ?)

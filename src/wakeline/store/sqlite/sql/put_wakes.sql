@@ -1,0 +1,4 @@
+INSERT INTO wakes ({wake}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (subscription_id, log_id) DO UPDATE SET
+  session_id = excluded.session_id, state = excluded.state, reason = excluded.reason, until = excluded.until,
+  delivery_id = excluded.delivery_id, updated_at = excluded.updated_at
