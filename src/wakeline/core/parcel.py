@@ -1,0 +1,71 @@
+"""What an adapter is given to bring, and what it can say came of it.
+
+An adapter turns every failure into one of these results and raises only for bugs.  It does not sleep, retry or touch
+the store: whether there is another attempt is decided by who gave it the parcel.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Protocol
+
+import msgspec
+
+DETAIL_BYTES = 2_048
+
+
+class Parcel(msgspec.Struct, frozen=True):
+    delivery_id: str
+    event_id: str  # the same on every attempt, and so are the bytes of the body
+    subscription_id: str
+    attempt: int
+    target: str
+    url: str | None
+    body: bytes
+    keys: tuple[bytes, ...] = ()  # decoded, newest first; all that are live sign
+    timeout: timedelta = timedelta(seconds=10)
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """The receiver took it.  That is the ladder's `triggered` and no more."""
+
+    status: int | None
+    detail: str
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The receiver said no and would say it again: no retry, and the route is degraded."""
+
+    status: int | None
+    reason: str
+    detail: str
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """It did not arrive, or nothing useful came back."""
+
+    reason: str
+    detail: str
+    retryable: bool = True
+
+
+class Uncertain(msgspec.Struct, frozen=True):
+    """Nobody can tell whether it arrived, and a second ring could be a second effect: never retried blindly."""
+
+    reason: str
+    detail: str
+
+
+Result = Accepted | Refused | Failed | Uncertain
+
+
+class Adapter(Protocol):
+    async def deliver(self, parcel: Parcel) -> Result: ...
+
+
+def bounded(text: str, secrets: tuple[str, ...] = ()) -> str:
+    """Evidence as it may be kept: without these secrets, on one line, within its bytes."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    line = "".join(sign if sign.isprintable() else " " for sign in text)
+    return line.encode("utf-8", "replace")[:DETAIL_BYTES].decode("utf-8", "ignore")
