@@ -20,6 +20,8 @@ class Parcel(msgspec.Struct, frozen=True):
     subscription_id: str
     attempt: int
     target: str
+    workspace_id: int
+    handle: str
     url: str | None
     body: bytes
     keys: tuple[bytes, ...] = ()  # decoded, newest first; all that are live sign
@@ -56,7 +58,11 @@ class Uncertain(msgspec.Struct, frozen=True):
     detail: str
 
 
-Result = Accepted | Refused | Failed | Uncertain
+class Absent(msgspec.Struct, frozen=True):
+    """The receiver is not connected to this node: nothing was sent, and nothing is wrong with the route."""
+
+
+Result = Accepted | Refused | Failed | Uncertain | Absent
 
 
 class Adapter(Protocol):

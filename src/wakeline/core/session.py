@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
@@ -50,3 +51,21 @@ class Session(msgspec.Struct, frozen=True, array_like=True, gc=False):
     started_at: int
     heartbeat_at: int
     ended_at: int | None = None
+
+
+def presence_of(session: Session, now: int, stale_after: int) -> Presence:
+    stale = session.presence_at + stale_after * 1_000_000 < now
+    return Presence.UNKNOWN if stale else Presence(session.presence)
+
+
+def choose_session(
+    sessions: Sequence[Session], wanted: str | None, addressed: bool, now: int, stale_after: int
+) -> Session | None:
+    by_id = {session.session_id: session for session in sessions if session.ended_at is None}
+    if wanted in by_id or addressed:
+        return by_id.get(wanted or "")
+    ranked = sorted(
+        by_id.values(),
+        key=lambda session: (presence_of(session, now, stale_after) == Presence.IDLE, session.heartbeat_at),
+    )
+    return ranked[-1] if ranked else None

@@ -16,7 +16,7 @@ class WakeState(StrEnum):
     DROPPED = "dropped"  # needs no ring any more; the reason says why
 
 
-OPEN = frozenset({WakeState.WAITING, WakeState.HELD, WakeState.NEXT_TURN})
+PLANNED = frozenset({WakeState.WAITING, WakeState.HELD})  # what every round of planning looks at again
 
 
 class Wake(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -54,6 +54,7 @@ PARTS: dict[str, tuple[tuple[str, str], ...]] = {
         ("deliveries", "deliveries"),
         ("delivery_subscriptions", "subscriptions"),
         ("delivery_wakes", "wakes"),
+        ("delivery_receipts", "receipts"),
     ),
     "cursors": (("cursors", "cursors"),),
     "consumers": (("consumers", "consumers"),),

@@ -141,8 +141,8 @@ CREATE TABLE wakes (
   updated_at BIGINT NOT NULL,
   PRIMARY KEY (subscription_id, log_id)
 ) WITH (fillfactor = 60);
-CREATE INDEX wakes_open ON wakes (subscription_id, log_id)
-  WHERE state = 'waiting' OR state = 'held' OR state = 'next_turn';
+CREATE INDEX wakes_open ON wakes (subscription_id, log_id) WHERE state = 'waiting' OR state = 'held';
+CREATE INDEX wakes_held ON wakes (thread_id) WHERE state = 'held' AND thread_id IS NOT NULL;
 CREATE INDEX wakes_by_delivery ON wakes (delivery_id) WHERE delivery_id IS NOT NULL;
 CREATE INDEX wakes_by_message ON wakes (message_id) WHERE message_id IS NOT NULL;
 

@@ -14,7 +14,7 @@ plan_wakes AS MATERIALIZED (
   SELECT w.* FROM unnest(:plans::text[]) AS asked (subscription_id)
   CROSS JOIN LATERAL (
     SELECT * FROM wakes
-    WHERE subscription_id = asked.subscription_id AND (state = 'waiting' OR state = 'held' OR state = 'next_turn')
+    WHERE subscription_id = asked.subscription_id AND (state = 'waiting' OR state = 'held')
     OFFSET 0) w
   WHERE w.workspace_id = :workspace_id
 ),
@@ -121,7 +121,7 @@ asked_receipts AS MATERIALIZED (
         AND r.read_at IS NULL
       OFFSET 0) r
   UNION SELECT r.*
-    FROM plan_wakes w
+    FROM asked_wakes w
     CROSS JOIN LATERAL (
       SELECT * FROM receipts WHERE thread_id = w.thread_id AND seq = w.seq AND recipient = w.handle OFFSET 0) r
 )

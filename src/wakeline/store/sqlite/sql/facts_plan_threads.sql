@@ -3,4 +3,4 @@ FROM threads
 WHERE +workspace_id = :workspace_id AND thread_id IN (
   SELECT thread_id FROM wakes
   WHERE subscription_id IN (SELECT value FROM json_each(:plans))
-    AND (state = 'waiting' OR state = 'held' OR state = 'next_turn'))
+    AND (state = 'waiting' OR state = 'held'))

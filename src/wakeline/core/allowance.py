@@ -1,0 +1,24 @@
+"""How many wakes an agent may still get this hour: a bucket that refills evenly, kept beside the senders' buckets."""
+
+from __future__ import annotations
+
+from wakeline.core.records import Bucket
+
+_MILLION = 1_000_000
+_HOUR_SECONDS = 3_600
+
+
+def bucket_name(handle: str) -> str:
+    return f"wake:{handle}"
+
+
+def take_wake(bucket: Bucket | None, workspace_id: int, handle: str, per_hour: int, now: int) -> Bucket | int:
+    """The bucket after one wake, or the instant when the next one is allowed."""
+    full = per_hour * _MILLION
+    level = full
+    if bucket is not None:
+        # A clock that was set back must not silence anybody until it has caught up: a step counts as time.
+        level = min(full, bucket.level + abs(now - bucket.counted_at) * per_hour // _HOUR_SECONDS)
+    if level < _MILLION:
+        return now + -(-(_MILLION - level) * _HOUR_SECONDS // per_hour)
+    return Bucket(workspace_id, bucket_name(handle), level - _MILLION, now)

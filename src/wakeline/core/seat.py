@@ -1,0 +1,51 @@
+"""The session that a wake would be brought to, and what the decision must know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from wakeline.core.delivery import Delivery
+from wakeline.core.session import Session, choose_session, presence_of
+from wakeline.core.wake import Wake
+from wakeline.core.waking import Seat, WakeRules
+
+_levels = msgspec.json.Decoder(dict[str, str]).decode
+_words = msgspec.json.Decoder(list[str]).decode
+
+IDLE_WAKE = "D4"
+QUEUES = "queue_when_active"
+
+
+def take_seat(
+    wake: Wake, sessions: list[Session], deliveries: Iterable[Delivery], rules: WakeRules, now: int
+) -> Seat | None:
+    stale = rules.presence_stale_seconds
+    session = choose_session(sessions, wake.session_id, bool(wake.addressed), now, stale)
+    if session is None:
+        return None
+    limit = session.context_limit or rules.context_limit_tokens
+    return Seat(
+        session.session_id,
+        presence_of(session, now, stale),
+        proven=is_proven(session),
+        queues=QUEUES in _words(session.capabilities),
+        context_full=session.context_tokens is not None and session.context_tokens > limit,
+        outstanding_until=_outstanding(session.session_id, deliveries, rules, now),
+    )
+
+
+def is_proven(session: Session) -> bool:
+    """Has an idle wake been proven for this session's harness and version?"""
+    return _levels(session.levels).get(IDLE_WAKE) == "pass"
+
+
+def _outstanding(session_id: str, deliveries: Iterable[Delivery], rules: WakeRules, now: int) -> int | None:
+    """Until when a wake that is under way keeps others away from this session."""
+    ends = [
+        delivery.created_at + rules.outstanding_seconds * 1_000_000
+        for delivery in deliveries
+        if delivery.session_id == session_id and delivery.outcome is None
+    ]
+    return max((end for end in ends if end > now), default=None)

@@ -1,0 +1,182 @@
+"""May this wake ring now?  Facts in, verdict out.
+
+Wake policy says when, presence says whether a session may be disturbed, the route says how, and quiet hours, budget and
+context say not yet.  Safety questions fail closed: a session of which nothing is known is not disturbed.  Nothing that
+is not rung is forgotten: it is held with a reason that ends, or left for the receiver's next turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+
+import msgspec
+
+from wakeline.core.instant import plus
+from wakeline.core.message import Box, Receipt, WakePolicy
+from wakeline.core.session import Presence
+from wakeline.core.subscription import SubscriptionStatus, Target
+from wakeline.core.thread import Status, Thread
+from wakeline.core.wake import Wake
+
+
+class Why(StrEnum):
+    # holds
+    QUIET = "quiet_hours"
+    BUDGET = "wake_budget"
+    DEGRADED = "subscription_degraded"
+    THREAD_BLOCKED = "thread_blocked"
+    CONTEXT = "context_limit"
+    OUTSTANDING = "wake_outstanding"
+    UNKNOWN = "presence_unknown"
+    APPROVAL = "waiting_on_approval"
+    TYPING = "user_typing"
+    ACTIVE = "turn_active"
+    NO_CONNECTION = "no_connection"
+    FAILED = "delivery_failed"
+    NO_ROUTE = "no_route"
+    NO_SESSION = "no_session"
+    UNPROVEN = "route_unproven"
+    # left for the next turn
+    POLICY = "next_turn"
+    TOO_OLD = "too_old"
+    # dropped
+    SILENT = "silent"
+    READ = "already_read"
+    EXPIRED = "expired"
+    RETRACTED = "retracted"
+    SUPERSEDED = "superseded"
+    GONE = "message_gone"
+    UNSUBSCRIBED = "unsubscribed"
+
+
+class WakeRules(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that waking goes by."""
+
+    coalesce_seconds: int = 30
+    coalesce_cap_seconds: int = 300
+    wake_age_seconds: int = 3600
+    wake_budget_per_hour: int = 60
+    context_limit_tokens: int = 250_000
+    presence_stale_seconds: int = 300
+    outstanding_seconds: int = 300
+    supervisor_seconds: int = 30
+    lease_seconds: int = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    why: Why
+    until: int | None = None  # None: until something happens that the waker hears of
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    why: str
+
+
+Verdict = Ring | Hold | Leave | Drop
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """The session that would be woken, as far as the decision must know it."""
+
+    session_id: str
+    presence: Presence
+    proven: bool  # an idle wake has been proven for this harness and version
+    queues: bool  # what arrives in a turn is queued by the harness, not typed into it
+    context_full: bool
+    outstanding_until: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    target: str
+    status: str
+    receipt: Receipt | None
+    thread: Thread | None
+    seat: Seat | None
+    quiet_until: int | None
+    connected: bool  # the receiver has a connection to this node
+    age_limit: timedelta
+
+
+def decide_wake(wake: Wake, facts: Circumstances, now: int) -> Verdict:
+    """An age limit holds only for what was tried and failed: what nobody could bring out before is still news."""
+    stale = _is_over(wake, facts.receipt, now)
+    if stale is not None:
+        return Drop(stale)
+    if facts.status == SubscriptionStatus.DEGRADED:
+        return Hold(Why.DEGRADED)
+    if facts.target in (Target.DISABLED, Target.NONE):
+        return Hold(Why.NO_ROUTE)
+    if wake.policy == WakePolicy.NEXT_TURN:
+        return Leave(Why.POLICY)
+    if wake.reason == Why.FAILED and plus(wake.occurred_at, facts.age_limit) < now:
+        return Leave(Why.TOO_OLD)
+    if wake.reason == Why.FAILED and wake.until is not None and wake.until > now:
+        return Hold(Why.FAILED, wake.until)
+    return _disturb(wake, facts)
+
+
+def _is_over(wake: Wake, receipt: Receipt | None, now: int) -> str | None:
+    """Why this wake needs no ring any more."""
+    if wake.policy == WakePolicy.SILENT:
+        return Why.SILENT
+    if wake.message_id is None:
+        return None
+    if receipt is None:
+        return Why.GONE
+    if receipt.box == Box.LAPSED:
+        return receipt.lapsed or Why.EXPIRED
+    if receipt.box != Box.UNREAD:
+        return Why.READ
+    if receipt.expires_at is not None and receipt.expires_at <= now:
+        return Why.EXPIRED
+    return None
+
+
+def _disturb(wake: Wake, facts: Circumstances) -> Verdict:
+    thread = facts.thread
+    if facts.quiet_until is not None:
+        return Hold(Why.QUIET, facts.quiet_until)
+    if thread is not None and thread.status == Status.BLOCKED and thread.escalation_owner != wake.handle:
+        return Hold(Why.THREAD_BLOCKED)
+    if facts.target == Target.MCP and not facts.connected:
+        return Hold(Why.NO_CONNECTION)
+    return _sit_down(facts.seat) if facts.target == Target.BRIDGE else Ring()
+
+
+# What presence says to a harness that does not queue; `idle` rings.
+_PRESENCE: dict[Presence, Why] = {
+    Presence.UNKNOWN: Why.UNKNOWN,
+    Presence.ACTIVE: Why.ACTIVE,
+    Presence.WAITING_ON_APPROVAL: Why.APPROVAL,
+    Presence.USER_TYPING: Why.TYPING,
+}
+
+
+def _sit_down(seat: Seat | None) -> Verdict:
+    if seat is None:
+        return Hold(Why.NO_SESSION)
+    if not seat.proven:
+        return Hold(Why.UNPROVEN)
+    if seat.context_full:
+        return Hold(Why.CONTEXT)
+    if seat.outstanding_until is not None:
+        return Hold(Why.OUTSTANDING, seat.outstanding_until)
+    if seat.presence == Presence.IDLE or (seat.presence == Presence.ACTIVE and seat.queues):
+        return Ring(seat.session_id)
+    return Hold(_PRESENCE[seat.presence])

@@ -1,0 +1,141 @@
+"""What rows of the log mean to subscriptions: events in the shape that goes out, and holds that may have ended.
+
+Pure: the rows and the subscriptions were read by the caller.  Nobody is woken by what they did themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from wakeline.core import event
+from wakeline.core.log import LogEntry
+from wakeline.core.message import EVERYONE, ROLE_PREFIX
+from wakeline.core.subscription import EventFacts, Filters, Subscription, Trigger, matches, parse_filters
+from wakeline.core.wake_queries import MatchedMessage
+from wakeline.flow.match import Found
+
+_encode = msgspec.json.Encoder().encode
+_words = msgspec.json.Decoder(list[str]).decode
+_data = msgspec.json.Decoder(dict[str, Any]).decode
+
+# Rows that may end a hold: whatever their owner has open is planned again.
+ENDS_HOLDS = frozenset({"session.started", "session.changed", "session.ended", "agent.changed"})
+
+
+class Occurrence(msgspec.Struct, frozen=True):
+    """An event that is no message: who it is for, and what it says."""
+
+    log_id: int
+    trigger: Trigger
+    event_type: str
+    receivers: tuple[str, ...]
+    actor: str
+    payload: dict[str, Any]
+    occurred_at: int
+
+
+def find_messages(rows: Iterable[MatchedMessage]) -> list[Found]:
+    found = {}
+    for row in rows:
+        if matches(_filters(row.filters), _facts(row)):
+            found[row.subscription_id, row.log_id] = to_found(row)
+    return list(found.values())
+
+
+@lru_cache(maxsize=4096)
+def _filters(text: str) -> Filters:
+    return parse_filters(text)
+
+
+def _facts(row: MatchedMessage) -> EventFacts:
+    replies = [row.thread_id] if row.in_reply_to is None else [row.in_reply_to, row.thread_id]
+    return EventFacts(row.sender, row.priority, _words(row.tags), replies)
+
+
+def to_found(row: MatchedMessage) -> Found:
+    addresses = _words(row.recipients)
+    session_id = _addressed(addresses, row.handle)
+    return Found(
+        subscription_id=row.subscription_id,
+        log_id=row.log_id,
+        handle=row.handle,
+        event_type=event.SENT_TO_ME,
+        policy=row.wake_policy,
+        payload=_encode(payload_of(row, addresses)).decode(),
+        occurred_at=row.created_at,
+        session_id=session_id or row.session_id,
+        addressed=session_id is not None,
+        message_id=row.message_id,
+        thread_id=row.thread_id,
+        seq=row.seq,
+    )
+
+
+def payload_of(row: MatchedMessage, addresses: Sequence[str]) -> dict[str, Any]:
+    wide = any(address == EVERYONE or address.startswith(ROLE_PREFIX) for address in addresses)
+    return event.sent_to_me(
+        row.message_id, row.sender, row.subject, row.priority, _words(row.tags), row.in_reply_to, wide=wide
+    )
+
+
+def _addressed(addresses: Sequence[str], handle: str) -> str | None:
+    prefix = f"{handle}/"
+    return next((address.removeprefix(prefix) for address in addresses if address.startswith(prefix)), None)
+
+
+def occurrence(row: LogEntry) -> Occurrence | None:
+    """What this row is to those who ask for events that are no messages."""
+    data = _data(row.data) if row.data is not None else {}
+    match row.kind:
+        case "grant.added":
+            return _granted(row, data)
+        case "task.state_changed":
+            return _task_changed(row, data)
+        case "heartbeat.pulse":
+            payload = {"unread": data["unread"], "pulsedAt": event.moment(row.created_at)}
+            return _occurrence(row, Trigger.HEARTBEAT_PULSE, event.HEARTBEAT_PULSE, [str(row.subject)], payload)
+        case "notice.assigned":
+            shown = {name: data.get(name) for name in ("noticeId", "title", "target", "handler", "deadline")}
+            return _occurrence(row, Trigger.NOTICE_ASSIGNED, event.NOTICE_ASSIGNED, [data["assignee"]], shown)
+        case _:
+            return None
+
+
+def _granted(row: LogEntry, data: dict[str, Any]) -> Occurrence:
+    payload = {"scope": data["scope"], "grantedBy": data["owner"], "grantedAt": event.moment(row.created_at)}
+    return _occurrence(row, Trigger.PERMISSION_GRANTED, event.PERMISSION_GRANTED, [data["grantee"]], payload)
+
+
+def _task_changed(row: LogEntry, data: dict[str, Any]) -> Occurrence:
+    names = ("taskId", "previousState", "newState", "originator", "assignee")
+    payload = {name: data.get(name) for name in names} | {"lastModifiedAt": event.moment(row.created_at)}
+    receivers = [data[name] for name in ("originator", "assignee") if data.get(name)]
+    return _occurrence(row, Trigger.TASK_STATE_CHANGED, event.TASK_STATE_CHANGED, receivers, payload)
+
+
+def _occurrence(
+    row: LogEntry, trigger: Trigger, event_type: str, receivers: Sequence[str], payload: dict[str, Any]
+) -> Occurrence:
+    others = tuple(dict.fromkeys(handle for handle in receivers if handle != row.actor))
+    return Occurrence(row.log_id, trigger, event_type, others, row.actor, payload, row.created_at)
+
+
+def find_occurrence(what: Occurrence, handle: str, subscriptions: Iterable[Subscription]) -> list[Found]:
+    facts = EventFacts(what.actor)
+    return [
+        Found(
+            subscription_id=subscription.subscription_id,
+            log_id=what.log_id,
+            handle=handle,
+            event_type=what.event_type,
+            policy=None,
+            payload=_encode(what.payload).decode(),
+            occurred_at=what.occurred_at,
+        )
+        for subscription in subscriptions
+        if what.log_id > subscription.from_log_id and matches(_filters(subscription.filters), facts)
+    ]

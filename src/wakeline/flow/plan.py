@@ -1,0 +1,309 @@
+"""Stage 3, plan: which open wakes of a subscription ring now, together, and which wait for what.
+
+It runs in the writer, over the same picture as whatever made it necessary: a match, a settled delivery, a timer, a
+change of presence.  So nothing can slip in between looking and deciding: an event that arrives while its queue is being
+flushed is either in this round or finds the round done.
+
+One subscription has at most one delivery under way.  That is what keeps its events in order, and it is why a flood
+becomes one ring and one digest: what arrives meanwhile gathers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+import msgspec
+
+from wakeline.core import coalescing
+from wakeline.core.allowance import bucket_name, take_wake
+from wakeline.core.delivery import Delivery, DeliveryStep, Step
+from wakeline.core.event import Content, content_of, encode_event
+from wakeline.core.ids import derived
+from wakeline.core.picture import Picture
+from wakeline.core.quiet import quiet_until
+from wakeline.core.seat import take_seat
+from wakeline.core.session import Session
+from wakeline.core.subscription import Subscription, SubscriptionStatus, Target
+from wakeline.core.wake import PLANNED, Wake, WakeState
+from wakeline.core.waking import Circumstances, Drop, Hold, Leave, Ring, Verdict, WakeRules, Why, decide_wake
+
+_replace = msgspec.structs.replace
+_encode = msgspec.json.Encoder().encode
+
+
+class Stamp(msgspec.Struct, frozen=True):
+    """Who plans: where new ids come from, and the deliveries that this node takes up at once."""
+
+    seed: str  # a fresh id
+    node: str
+    claims: frozenset[str] = frozenset()  # targets
+    connected: frozenset[str] = frozenset()  # of the receivers concerned, those with a connection to this node
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """A delivery that the planning node has claimed and must now bring out."""
+
+    delivery: Delivery
+    subscription: Subscription
+
+
+def plan(picture: Picture, subscription_id: str, rules: WakeRules, stamp: Stamp) -> Planned | None:
+    subscription = picture.subscriptions.get(subscription_id)
+    if subscription is None or subscription.status == SubscriptionStatus.RETIRED:
+        return None
+    if is_ringing(picture, subscription_id):
+        _retime(picture, subscription, None)  # its settlement plans again
+        return None
+    verdicts = _decide_all(picture, subscription, rules, stamp.connected)
+    ringing = [(wake, verdict.session_id) for wake, verdict in verdicts if isinstance(verdict, Ring)]
+    _put_aside(picture, verdicts)
+    later = [wake.until for wake in open_wakes(picture, subscription_id) if wake.until is not None]
+    opens = _opens_at(picture, subscription, rules)
+    planned = None
+    if ringing and opens <= picture.now:
+        planned = _ring(picture, subscription, ringing, rules, stamp)
+        later = [wake.until for wake in open_wakes(picture, subscription_id) if wake.until is not None]
+    elif ringing:
+        later.append(opens)
+    _retime(picture, picture.subscriptions[subscription_id], min(later, default=None))
+    return planned
+
+
+def _opens_at(picture: Picture, subscription: Subscription, rules: WakeRules) -> int:
+    first = subscription.first_queued_at or picture.now
+    cap = timedelta(seconds=rules.coalesce_cap_seconds)
+    return coalescing.due_at(subscription.rung_at, first, window_of(subscription, rules), cap, picture.now)
+
+
+def is_ringing(picture: Picture, subscription_id: str) -> bool:
+    return any(
+        delivery.subscription_id == subscription_id and delivery.outcome is None
+        for delivery in picture.deliveries.values()
+    )
+
+
+def open_wakes(picture: Picture, subscription_id: str) -> list[Wake]:
+    mine = [
+        wake for wake in picture.wakes.values() if wake.subscription_id == subscription_id and wake.state in PLANNED
+    ]
+    return sorted(mine, key=lambda wake: wake.log_id)
+
+
+def _decide_all(
+    picture: Picture, subscription: Subscription, rules: WakeRules, connected: frozenset[str]
+) -> list[tuple[Wake, Verdict]]:
+    owner = picture.principals.get(subscription.handle)
+    quiet = quiet_until(owner.quiet, owner.dnd_until, picture.now) if owner is not None else None
+    sessions = _sessions_of(picture, subscription.handle) if subscription.target == Target.BRIDGE else []
+    return [
+        (
+            wake,
+            decide_wake(
+                wake, _circumstances(picture, subscription, wake, sessions, quiet, rules, connected), picture.now
+            ),
+        )
+        for wake in open_wakes(picture, subscription.subscription_id)
+    ]
+
+
+def _circumstances(
+    picture: Picture,
+    subscription: Subscription,
+    wake: Wake,
+    sessions: list[Session],
+    quiet: int | None,
+    rules: WakeRules,
+    connected: frozenset[str],
+) -> Circumstances:
+    thread_id, seq = wake.thread_id or "", wake.seq or 0
+    seat = take_seat(wake, sessions, picture.deliveries.values(), rules, picture.now) if sessions else None
+    return Circumstances(
+        target=subscription.target,
+        status=subscription.status,
+        receipt=picture.receipts.get((thread_id, seq, wake.handle)),
+        thread=picture.threads.get(thread_id),
+        seat=seat,
+        quiet_until=quiet,
+        connected=subscription.handle in connected,
+        age_limit=timedelta(seconds=rules.wake_age_seconds),
+    )
+
+
+def _sessions_of(picture: Picture, handle: str) -> list[Session]:
+    return [session for session in picture.sessions.values() if session.handle == handle and session.ended_at is None]
+
+
+def _put_aside(picture: Picture, verdicts: Iterable[tuple[Wake, Verdict]]) -> None:
+    for wake, verdict in verdicts:
+        match verdict:
+            case Hold(why, until):
+                _put(picture, wake, WakeState.HELD, why, until)
+            case Leave(why):
+                _put(picture, wake, WakeState.NEXT_TURN, why, None)
+            case Drop(reason):
+                _put(picture, wake, WakeState.DROPPED, reason, None)
+            case Ring():
+                pass
+
+
+def _put(picture: Picture, wake: Wake, state: WakeState, reason: str, until: int | None) -> None:
+    if (wake.state, wake.reason, wake.until) != (state, reason, until):
+        picture.put_wake(_replace(wake, state=state, reason=reason, until=until, updated_at=picture.now))
+
+
+def _ring(
+    picture: Picture,
+    subscription: Subscription,
+    ringing: list[tuple[Wake, str | None]],
+    rules: WakeRules,
+    stamp: Stamp,
+) -> Planned | None:
+    session_id = ringing[0][1]
+    wakes = [wake for wake, seat in ringing if seat == session_id]
+    if window_of(subscription, rules) == timedelta(0):
+        wakes = wakes[:1]
+    allowed = take_wake(
+        picture.buckets.get(bucket_name(subscription.handle)),
+        subscription.workspace_id,
+        subscription.handle,
+        rules.wake_budget_per_hour,
+        picture.now,
+    )
+    if isinstance(allowed, int):
+        for wake, _ in ringing:
+            _put(picture, wake, WakeState.HELD, Why.BUDGET, allowed)
+        return None
+    picture.put_bucket(allowed)
+    return start_delivery(picture, subscription, wakes, session_id, rules, stamp)
+
+
+def start_delivery(
+    picture: Picture,
+    subscription: Subscription,
+    wakes: list[Wake],
+    session_id: str | None,
+    rules: WakeRules,
+    stamp: Stamp,
+) -> Planned | None:
+    delivery = make_delivery(picture, subscription, content_of(wakes), session_id, stamp)
+    for wake in wakes:
+        ringing = _replace(
+            wake,
+            state=WakeState.RINGING,
+            reason=None,
+            until=None,
+            delivery_id=delivery.delivery_id,
+            session_id=session_id or wake.session_id,
+            updated_at=picture.now,
+        )
+        picture.put_wake(ringing)
+    subscription = _replace(
+        subscription,
+        rung_at=picture.now,
+        first_queued_at=None,
+        rings=subscription.rings + 1,
+        coalesced=subscription.coalesced + len(wakes) - 1,
+        window_used=subscription.window_used + max(0, picture.now - delivery.occurred_at),
+    )
+    picture.put_subscription(subscription)
+    if subscription.target not in stamp.claims:
+        return None
+    return Planned(claim(picture, delivery, rules, stamp), subscription)
+
+
+def make_delivery(
+    picture: Picture,
+    subscription: Subscription,
+    content: Content,
+    session_id: str | None,
+    stamp: Stamp,
+    *,
+    replay: bool = False,
+) -> Delivery:
+    """Its bytes are written now and never change."""
+    event_id = derived(stamp.seed, f"event {subscription.subscription_id}")
+    handle = subscription.handle
+    event_type, body = encode_event(event_id, subscription.subscription_id, handle, content, picture.now)
+    delivery = Delivery(
+        delivery_id=derived(stamp.seed, subscription.subscription_id),
+        workspace_id=subscription.workspace_id,
+        subscription_id=subscription.subscription_id,
+        handle=handle,
+        session_id=session_id,
+        target=subscription.target,
+        event_id=event_id,
+        event_type=event_type,
+        log_id=content.log_id,
+        events=content.events,
+        body=body,
+        replay=int(replay),
+        step=Step.QUEUED,
+        outcome=None,
+        reason=None,
+        attempts=0,
+        next_attempt_at=picture.now,
+        lease_owner=None,
+        lease_until=None,
+        fence=0,
+        steps=0,
+        occurred_at=content.since,
+        created_at=picture.now,
+    )
+    record(picture, delivery, Step.QUEUED, {"events": content.events, "last_log_id": content.log_id})
+    return picture.deliveries[delivery.delivery_id]
+
+
+def claim(picture: Picture, delivery: Delivery, rules: WakeRules, stamp: Stamp) -> Delivery:
+    """Take it under a lease.  When the lease runs out, whoever looks next may take it: it counts as due then."""
+    until = picture.now + rules.lease_seconds * 1_000_000
+    claimed = _replace(
+        delivery,
+        attempts=delivery.attempts + 1,
+        lease_owner=stamp.node,
+        lease_until=until,
+        next_attempt_at=until,
+        fence=delivery.fence + 1,
+    )
+    picture.put_delivery(claimed)
+    record(picture, claimed, "attempt", {"node": stamp.node})
+    return picture.deliveries[delivery.delivery_id]
+
+
+def record(picture: Picture, delivery: Delivery, step: str, detail: dict[str, object] | None = None) -> None:
+    """One row of evidence.  Written in the same transaction as what it speaks of."""
+    number = delivery.steps + 1
+    encoded = None if detail is None else _encode(detail).decode()
+    picture.add_delivery_step(
+        DeliveryStep(delivery.delivery_id, number, delivery.workspace_id, picture.now, step, delivery.attempts, encoded)
+    )
+    picture.put_delivery(_replace(delivery, steps=number))
+
+
+def window_of(subscription: Subscription, rules: WakeRules) -> timedelta:
+    seconds = subscription.coalesce_window
+    return timedelta(seconds=rules.coalesce_seconds if seconds is None else seconds)
+
+
+def _retime(picture: Picture, subscription: Subscription, flush_at: int | None) -> None:
+    if subscription.flush_at != flush_at:
+        picture.put_subscription(_replace(subscription, flush_at=flush_at))
+
+
+def dismiss(picture: Picture, subscription: Subscription) -> None:
+    """The subscription is gone: what it still had to ring is dropped, what is under way is fenced off."""
+    for wake in open_wakes(picture, subscription.subscription_id):
+        _put(picture, wake, WakeState.DROPPED, Why.UNSUBSCRIBED, None)
+    for delivery in list(picture.deliveries.values()):
+        if delivery.subscription_id == subscription.subscription_id and delivery.outcome is None:
+            ended = _replace(
+                delivery,
+                outcome="skipped",
+                reason=str(Why.UNSUBSCRIBED),
+                next_attempt_at=None,
+                lease_owner=None,
+                lease_until=None,
+                fence=delivery.fence + 1,
+                settled_at=picture.now,
+            )
+            record(picture, ended, "skipped", {"reason": str(Why.UNSUBSCRIBED)})

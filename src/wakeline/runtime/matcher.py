@@ -1,0 +1,108 @@
+"""Follows the log for subscriptions: reads a stretch, finds what it means to them, hands it to the writer.
+
+Where nobody subscribes it only remembers how far it has come.  The cursor is stored with the wakes that it led to; a
+stretch without any moves it in memory, and `save` stores that now and then, so that pruning can go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from wakeline.core.instant import SECOND
+from wakeline.core.log import LogEntry
+from wakeline.core.queries import ConsumerCursor, WorkspaceById
+from wakeline.core.store import Store
+from wakeline.core.wake_queries import (
+    AnySubscription,
+    MatchedMessage,
+    OpenSubscriptions,
+    SubscriptionsFor,
+    Unblocked,
+    WakeMessages,
+    WakeRows,
+)
+from wakeline.core.waking import WakeRules
+from wakeline.flow.find import ENDS_HOLDS, find_messages, find_occurrence, occurrence
+from wakeline.flow.match import CONSUMER, Found, Match
+from wakeline.flow.plan import Planned, Stamp
+
+STRETCH = 500
+
+MakeStamp = Callable[[int, set[str]], Stamp]  # for these receivers of this workspace
+
+
+class Matcher:
+    def __init__(self, store: Store, rules: WakeRules, stamp: MakeStamp) -> None:
+        self._store = store
+        self._rules = rules
+        self._stamp = stamp
+        self._reached: dict[int, int] = {}
+        self._stored: dict[int, int] = {}
+
+    async def follow(self, workspace_id: int) -> list[Planned]:
+        """Everything up to the end of the log.  Answers what is to be brought out now."""
+        planned: list[Planned] = []
+        reached = await self._start(workspace_id)
+        while True:
+            [[workspace], wanted] = await self._store.read_together(
+                WorkspaceById(workspace_id), AnySubscription(workspace_id)
+            )
+            end = workspace.last_log_id
+            if reached >= end:
+                return planned
+            until = min(end, reached + STRETCH) if wanted else end
+            if wanted:
+                planned += await self._match(workspace_id, reached, until)
+            self._reached[workspace_id] = reached = until
+
+    async def save(self) -> None:
+        for workspace_id, reached in list(self._reached.items()):
+            if reached > self._stored.get(workspace_id, 0):
+                await self._submit(workspace_id, reached, [], [], [])
+
+    async def _start(self, workspace_id: int) -> int:
+        if workspace_id not in self._reached:
+            rows = await self._store.read(ConsumerCursor(workspace_id, CONSUMER))
+            self._reached[workspace_id] = self._stored[workspace_id] = rows[0] if rows else 0
+        return self._reached[workspace_id]
+
+    async def _match(self, workspace_id: int, after: int, until: int) -> list[Planned]:
+        stretch = (workspace_id, after, until)
+        [messages, rows, unblocked] = await self._store.read_together(
+            WakeMessages(*stretch), WakeRows(*stretch), Unblocked(*stretch)
+        )
+        found = find_messages(messages)
+        again = set(unblocked)
+        for row in rows:
+            found += await self._find(workspace_id, row)
+            if row.kind in ENDS_HOLDS:
+                again.update(await self._store.read(OpenSubscriptions(workspace_id, row.stream.partition(":")[2])))
+        if not found and not again:
+            return []
+        return await self._submit(workspace_id, until, found, sorted(again), messages)
+
+    async def _find(self, workspace_id: int, row: LogEntry) -> list[Found]:
+        what = occurrence(row)
+        if what is None:
+            return []
+        found = []
+        for handle in what.receivers:
+            subscriptions = await self._store.read(SubscriptionsFor(workspace_id, handle, what.trigger))
+            found += find_occurrence(what, handle, subscriptions)
+        return found
+
+    async def _submit(
+        self, workspace_id: int, until: int, found: list[Found], again: list[str], messages: list[MatchedMessage]
+    ) -> list[Planned]:
+        now = await self._store.now()
+        quiet = frozenset(row.subscription_id for row in messages if self._cannot_ring(row, now))
+        stamp = self._stamp(workspace_id, {one.handle for one in found})
+        command = Match(workspace_id, until, tuple(found), tuple(again), quiet - set(again), self._rules, stamp)
+        planned = await self._store.submit(command)
+        self._stored[workspace_id] = until
+        return planned
+
+    def _cannot_ring(self, row: MatchedMessage, now: int) -> bool:
+        """Inside its window, or with a delivery under way: its wakes only gather."""
+        seconds = self._rules.coalesce_seconds if row.coalesce_window is None else row.coalesce_window
+        return bool(row.ringing) or (row.rung_at is not None and now < row.rung_at + seconds * SECOND)

@@ -1,0 +1,240 @@
+"""Makes wakes happen on this node: matches when the log grows, plans when a time has come, brings out what is claimed.
+
+Everything it knows is in the store; what it holds in memory is only who is connected and what it is carrying just now.
+It may die on any line: the cursor, the flush times and the leases say what the next one has to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from wakeline.core.instant import SECOND
+from wakeline.core.parcel import Adapter, Failed, Parcel, Result
+from wakeline.core.queries import AllWorkspaces
+from wakeline.core.store import Store
+from wakeline.core.wake_queries import (
+    Due,
+    DueDeliveries,
+    DueSubscriptions,
+    LeasedDeliveries,
+    OpenSubscriptions,
+    StrandedSubscriptions,
+    UnconnectedSubscriptions,
+)
+from wakeline.core.waking import WakeRules
+from wakeline.errors import Unavailable
+from wakeline.flow.deliver import Claim, Settle
+from wakeline.flow.match import Flush
+from wakeline.flow.plan import Planned, Stamp
+from wakeline.runtime.matcher import Matcher
+
+_log = logging.getLogger(__name__)
+
+AT_ONCE = 200
+CARRIED = 256
+TICK_SECONDS = 1.0
+AGAIN_SECONDS = 1.0
+
+Pack = Callable[[Planned], Parcel]
+
+
+class Waker:
+    def __init__(
+        self,
+        store: Store,
+        rules: WakeRules,
+        adapters: Mapping[str, Adapter],
+        *,
+        node: str,
+        new_id: Callable[[], str],
+        pack: Pack,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._adapters = adapters
+        self._node = node
+        self._new_id = new_id
+        self._pack = pack
+        self._monotonic = monotonic
+        self._matcher = Matcher(store, rules, self._stamp)
+        self._pending: set[int] = {0}
+        self._ring = asyncio.Event()
+        self._timer = asyncio.Event()
+        self._carrying = asyncio.Semaphore(CARRIED)
+        self._group: asyncio.TaskGroup | None = None
+        self._handles: set[tuple[int, str]] = set()  # receivers with a connection to this node
+        self._ring.set()
+        store.on_commit(self.look)
+
+    # -- doorbells ----------------------------------------------------------------------------------------------------
+
+    def look(self, workspace_id: int) -> None:
+        self._pending.add(workspace_id)
+        self._ring.set()
+
+    def connected(self, workspace_id: int, handle: str) -> None:
+        """A receiver has come: what waits for it may go out."""
+        self._handles.add((workspace_id, handle))
+        if self._group is not None:
+            self._group.create_task(self._attend(workspace_id, handle))
+
+    def disconnected(self, workspace_id: int, handle: str) -> None:
+        self._handles.discard((workspace_id, handle))
+
+    def _stamp(self, workspace_id: int, handles: set[str]) -> Stamp:
+        here = frozenset(handle for handle in handles if (workspace_id, handle) in self._handles)
+        return Stamp(self._new_id(), self._node, frozenset(self._adapters), here)
+
+    # -- loops --------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            group.create_task(self._forever(self._take_back))
+            group.create_task(self._forever(self._match))
+            group.create_task(self._forever(self._tick))
+            group.create_task(self._forever(self._supervise))
+
+    async def _forever(self, step: Callable[[], Awaitable[bool]]) -> None:
+        """A store that is away is tried again: every step starts from what is stored."""
+        while True:
+            try:
+                if not await step():
+                    return
+            except Unavailable as error:
+                _log.warning("waking is postponed: %s", error.message)
+                await asyncio.sleep(AGAIN_SECONDS)
+                self.look(0)
+
+    async def _match(self) -> bool:
+        await self._ring.wait()
+        self._ring.clear()  # before reading: what arrives meanwhile rings again
+        pending, self._pending = self._pending, set()
+        if 0 in pending:
+            pending |= {workspace.workspace_id for workspace in await self._store.read(AllWorkspaces())}
+        for workspace_id in pending - {0}:
+            self._carry_all(await self._matcher.follow(workspace_id))
+        self._timer.set()
+        return True
+
+    async def _tick(self) -> bool:
+        """Plan and claim what is due, then sleep until the next time, or until something sets one."""
+        now = await self._store.now()
+        next_at = min(await self._flush(now), await self._claim(now))
+        self._timer.clear()
+        wait = min(TICK_SECONDS, max(0.0, (next_at - now) / SECOND))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                await self._timer.wait()
+        return True
+
+    async def _supervise(self) -> bool:
+        """What no timer knows of is looked at again all the same."""
+        await asyncio.sleep(self._rules.supervisor_seconds)
+        await self._matcher.save()
+        for rows in (await self._store.read(StrandedSubscriptions(AT_ONCE)), await self._unconnected()):
+            await self._flush_all(rows)
+        return True
+
+    async def _unconnected(self) -> list[Due]:
+        rows = await self._store.read(UnconnectedSubscriptions(AT_ONCE))
+        return [row for row in rows if (row.workspace_id, row.handle) in self._handles]
+
+    async def _attend(self, workspace_id: int, handle: str) -> None:
+        try:
+            ids = await self._store.read(OpenSubscriptions(workspace_id, handle))
+            await self._flush_all([Due(workspace_id, one, one, handle, 0) for one in ids])
+        except Unavailable as error:
+            _log.warning("waking %s is postponed: %s", handle, error.message)
+
+    # -- planning -----------------------------------------------------------------------------------------------------
+
+    async def _flush(self, now: int) -> int:
+        """Answers when the next subscription is due."""
+        rows = await self._store.read(DueSubscriptions(now + SECOND, AT_ONCE))
+        await self._flush_all([row for row in rows if row.at <= now])
+        return min((row.at for row in rows if row.at > now), default=now + SECOND)
+
+    async def _flush_all(self, rows: Sequence[Due]) -> None:
+        for workspace_id, due in _by_workspace(rows).items():
+            ids = tuple(row.subscription_id for row in due)
+            stamp = self._stamp(workspace_id, {row.handle for row in due})
+            self._carry_all(await self._store.submit(Flush(workspace_id, ids, self._rules, stamp)))
+
+    async def _claim(self, now: int) -> int:
+        next_at = now + SECOND
+        for target in self._adapters:
+            rows = await self._store.read(DueDeliveries(target, now + SECOND, AT_ONCE))
+            await self._claim_all([row for row in rows if row.at <= now])
+            next_at = min([next_at, *(row.at for row in rows if row.at > now)])
+        return next_at
+
+    async def _take_back(self) -> bool:
+        """What this node was carrying when it was killed.  Only a node whose name is its own can say so."""
+        await self._claim_all(await self._store.read(LeasedDeliveries(self._node)), restarted=True)
+        return False
+
+    async def _claim_all(self, rows: Sequence[Due], *, restarted: bool = False) -> None:
+        for workspace_id, due in _by_workspace(rows).items():
+            ids = tuple(row.row_id for row in due)
+            stamp = self._stamp(workspace_id, {row.handle for row in due})
+            theirs = tuple({row.subscription_id for row in due})
+            command = Claim(workspace_id, ids, theirs, self._rules, stamp, restarted=restarted)
+            self._carry_all(await self._store.submit(command))
+
+    # -- carrying -----------------------------------------------------------------------------------------------------
+
+    def _carry_all(self, planned: Sequence[Planned]) -> None:
+        for one in planned:
+            if self._group is not None:
+                self._group.create_task(self._carry(one))
+
+    async def _carry(self, planned: Planned | None) -> None:
+        """Bring it out, settle it, and go on with what its settlement has planned."""
+        while planned is not None:
+            claimed = self._monotonic()
+            async with self._carrying:
+                parcel = self._pack(planned)
+                if self._monotonic() + parcel.timeout.total_seconds() > claimed + self._rules.lease_seconds:
+                    return  # it waited here too long: whoever claims it next has its whole lease
+                result = await self._deliver(parcel, planned.delivery.target)
+            planned = await self._settle(planned, result, claimed)
+        self._timer.set()
+
+    async def _deliver(self, parcel: Parcel, target: str) -> Result:
+        try:
+            return await self._adapters[target].deliver(parcel)
+        except Exception as error:  # noqa: BLE001 - one adapter's bug must not end the wakes of all others
+            _log.exception("an adapter failed because of a bug")
+            return Failed("internal", type(error).__name__, retryable=True)
+
+    async def _settle(self, planned: Planned, result: Result, claimed: float) -> Planned | None:
+        """Until it is stored or the lease is over; then somebody else brings it out again."""
+        delivery = planned.delivery
+        command = Settle(
+            delivery.workspace_id,
+            delivery.delivery_id,
+            delivery.subscription_id,
+            delivery.fence,
+            result,
+            self._rules,
+            self._stamp(delivery.workspace_id, {delivery.handle}),
+        )
+        while self._monotonic() < claimed + self._rules.lease_seconds:
+            try:
+                return (await self._store.submit(command)).planned
+            except Unavailable as error:
+                _log.warning("a delivery could not be settled yet: %s", error.message)
+                await asyncio.sleep(AGAIN_SECONDS)
+        return None
+
+
+def _by_workspace(rows: Sequence[Due]) -> dict[int, list[Due]]:
+    sorted_rows: dict[int, list[Due]] = {}
+    for row in rows:
+        sorted_rows.setdefault(row.workspace_id, []).append(row)
+    return sorted_rows
