@@ -21,6 +21,7 @@ WAKE_POLICIES = ("silent", "next_turn", "immediate")
 THREAD_TYPES = ("conversation", "workflow", "incident")
 THREAD_STATUSES = ("active", "blocked", "resolved", "closed")
 SCOPES = ("CAN_REPLY_TO", "CAN_READ_INBOX_OF", "CAN_READ_MEMORIES_OF")
+OUTCOMES = ("delivered", "skipped", "failed", "unknown", "open")
 LONGEST_WAIT = 50
 
 ONCE = "once"  # a second sending could be a second effect, or be refused because of the first
@@ -378,6 +379,36 @@ def list_dead_letters(*, sender: str | None = None, open: bool | None = None, li
 def redrive(dead_letter_id: str) -> Call:
     """Post a dead letter again."""
     return Call("POST", f"/v1/dead-letters/{quote(dead_letter_id)}/redrive")
+
+
+def list_deliveries(
+    *,
+    handle: str | None = None,
+    subscription_id: str | None = None,
+    outcome: str | None = None,
+    before: str | None = None,
+    limit: int | None = None,
+) -> Call:
+    """List wakes that were brought out, newest first."""
+    return _read(
+        "/v1/deliveries", handle=handle, subscription_id=subscription_id, outcome=outcome, before=before, limit=limit
+    )
+
+
+def get_delivery(delivery_id: str) -> Call:
+    """Show a delivery with each of its steps."""
+    return _read(f"/v1/deliveries/{quote(delivery_id)}")
+
+
+def retry_delivery(delivery_id: str) -> Call:
+    """Send again what did not arrive."""
+    return Call("POST", f"/v1/deliveries/{quote(delivery_id)}/retry")
+
+
+def resync(subscription_id: str, since_log_id: int, *, epoch: str | None = None) -> Call:
+    """Replay what is unread since a log id."""
+    path = f"/v1/wake-subscriptions/{quote(subscription_id)}/resync"
+    return Call("POST", path, body=_given(since_log_id=since_log_id, epoch=epoch))
 
 
 def list_workspaces() -> Call:

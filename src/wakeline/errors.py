@@ -119,6 +119,8 @@ CATALOGUE: dict[str, str] = {
     "GRANT_NOT_FOUND": "GET /v1/grants lists what exists.",
     "BLOCK_NOT_FOUND": "GET /v1/blocks lists what exists.",
     "DEAD_LETTER_NOT_FOUND": "'wakeline dead-letter list' shows what is kept.",
+    "DELIVERY_NOT_FOUND": "'wakeline deliveries list' shows yours.",
+    "SUBSCRIPTION_NOT_FOUND": "'wakeline wake list' shows yours.",
     "WORKSPACE_NOT_FOUND": "'wakeline workspace list' shows what exists.",
     # 405
     "METHOD_NOT_ALLOWED": "The Allow header says what this path takes.",
@@ -130,6 +132,9 @@ CATALOGUE: dict[str, str] = {
     "WORKSPACE_EXISTS": "Choose another name.",
     "NON_MONOTONIC_CURSOR": "Read the cursor again; it never goes back.",
     "NOT_WRITTEN_YET": "Acknowledge what was read; the details say where the thread ends.",
+    "NOT_RETRYABLE": "Only what failed, was skipped or has an unknown outcome can be sent again.",
+    "SUBSCRIPTION_DEGRADED": "Mend the receiver, then 'wakeline wake resume'.",
+    "NO_ROUTE": "Give the subscription a target first.",
     "ALREADY_READ": "A message that somebody has read cannot be taken back; post one that supersedes it.",
     "ALREADY_REPLACED": "Supersede the newest one instead; the details name it, if there is one.",
     "ALREADY_REDRIVEN": "It was accepted; the details name the message.",

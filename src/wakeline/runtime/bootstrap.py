@@ -31,6 +31,7 @@ from wakeline.service import Services
 from wakeline.service.audit import Audit
 from wakeline.service.context import Context
 from wakeline.service.dead_letters import DeadLetters
+from wakeline.service.deliveries import Deliveries
 from wakeline.service.hub import Hub
 from wakeline.service.identity import External, Identity
 from wakeline.service.inbox import Inboxes
@@ -104,16 +105,19 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         log_days=settings.log_retention_days,
         log_rows=settings.log_retention_rows,
         closed_thread_days=settings.closed_thread_retention_days,
+        delivery_days=settings.delivery_retention_days,
     )
     messages = Messages(context, hub)
+    logs = Logs(context, hub)
     services = Services(
         identity=identity,
         messages=messages,
         inboxes=Inboxes(context),
         threads=Threads(context),
         principals=Principals(context, identity, timedelta(days=settings.token_days)),
-        logs=Logs(context, hub),
+        logs=logs,
         dead_letters=DeadLetters(context, messages),
+        deliveries=Deliveries(context, logs),
         operations=Operations(
             context,
             hub,

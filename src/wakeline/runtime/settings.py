@@ -59,6 +59,36 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         WakePolicy, Meta(description="When mail to a role or to everyone wakes, unless it says.")
     ] = "next_turn"
 
+    coalesce_seconds: Annotated[
+        int, Meta(ge=0, le=300, description="The window in which further events become one digest; 0: none.")
+    ] = 30
+    coalesce_cap_seconds: Annotated[
+        Count, Meta(description="How long the first event of a digest waits at most, in seconds.")
+    ] = 300
+    wake_budget_per_hour: Annotated[Count, Meta(description="Wakes that one agent gets per hour.")] = 60
+    wake_age_seconds: Annotated[
+        Count, Meta(description="An event whose delivery failed is not tried again when it is older, in seconds.")
+    ] = 3600
+    context_limit_tokens: Annotated[
+        Count, Meta(description="A session with more context than this is not woken, unless it has its own limit.")
+    ] = 250_000
+    outstanding_seconds: Annotated[
+        Count, Meta(description="How long a wake under way keeps others away from its session, in seconds.")
+    ] = 300
+    supervisor_seconds: Annotated[Count, Meta(description="How often undelivered wakes are looked at again.")] = 30
+    lease_seconds: Annotated[
+        int, Meta(ge=15, description="How long a node may hold a delivery without settling it, in seconds.")
+    ] = 30
+    heartbeat_seconds: Annotated[
+        Amount, Meta(description="How often agents without a healthy push route get a pulse, in seconds; 0: never.")
+    ] = 300
+    heartbeat_bypass: Annotated[
+        bool, Meta(description="Pass over agents with a healthy push route; off: pulses for all, to diagnose.")
+    ] = True
+    delivery_retention_days: Annotated[
+        Count, Meta(description="How long settled deliveries and their evidence are kept, in days.")
+    ] = 30
+
     token_days: Annotated[Count, Meta(description="How long a new token is valid, in days.")] = 90
     jwks_url: Annotated[str, Meta(description="Keys of an external token issuer; empty: the local one only.")] = ""
     jwks_issuer: Annotated[str, Meta(description="What the external issuer calls itself ('iss').")] = ""

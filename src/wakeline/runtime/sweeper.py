@@ -24,11 +24,14 @@ FOLLOW_AGAIN = 1.0
 
 
 class Retention:
-    def __init__(self, store: Store, *, log_days: int, log_rows: int, closed_thread_days: int) -> None:
+    def __init__(
+        self, store: Store, *, log_days: int, log_rows: int, closed_thread_days: int, delivery_days: int
+    ) -> None:
         self._store = store
         self._log_days = log_days
         self._log_rows = log_rows
         self._closed_thread_days = closed_thread_days
+        self._delivery_days = delivery_days
 
     async def apply(self, workspace_id: int) -> tuple[int, int]:
         """What the settings ask for; answers how many log rows and messages went."""
@@ -44,7 +47,9 @@ class Retention:
     async def apply_everywhere(self) -> None:
         for workspace in await self._store.read(AllWorkspaces()):
             await self.apply(workspace.workspace_id)
-        await self._store.forget_old_refusals(plus(await self._store.now(), -REFUSALS_KEPT))
+        now = await self._store.now()
+        await self._store.forget_old_refusals(plus(now, -REFUSALS_KEPT))
+        await self._store.forget_wakes(plus(now, -self._delivery_days * DAY))
 
 
 async def sweep(store: Store, retention: Retention, every_seconds: float, clock: Callable[[], int]) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from wakeline.core.principal import Caller
 from wakeline.service.audit import Audit
 from wakeline.service.dead_letters import DeadLetters
+from wakeline.service.deliveries import Deliveries
 from wakeline.service.hub import Hub, Published, Stream
 from wakeline.service.identity import Identity
 from wakeline.service.inbox import Inboxes
@@ -28,6 +29,7 @@ class Services:
     principals: Principals
     logs: Logs
     dead_letters: DeadLetters
+    deliveries: Deliveries
     operations: Operations
     audit: Audit
     hub: Hub

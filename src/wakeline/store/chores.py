@@ -105,6 +105,17 @@ class Chores:
     async def forget_old_refusals(self: Engine, before: int) -> None:
         await self.transact([("forget_old_refusals", {"before": before})])
 
+    async def forget_wakes(self: Engine, before: int) -> int:
+        """Drop what was settled before then: deliveries, their evidence, and wakes that wait for nothing any more."""
+        asked = {"before": before}
+        steps: list[Step] = [
+            ("touch_workspaces", {}),
+            ("forget_delivery_steps", asked),
+            ("forget_old_wakes", asked),
+            ("forget_deliveries", asked),
+        ]
+        return (await self.transact(steps))[-1]
+
 
 def _principal(handle: str, kind: str, roles: str, now: int) -> dict[str, Any]:
     return {"handle": handle, "kind": kind, "roles": roles, "now": now}

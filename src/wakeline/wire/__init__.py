@@ -30,6 +30,7 @@ from wakeline.wire.common import (
     Tokens,
     WakePolicy,
 )
+from wakeline.wire.deliveries import Deliveries, DeliveriesQuery, DeliveryView, Resync, Resynced, StepView
 from wakeline.wire.failures import ErrorAnswer, ErrorBody
 from wakeline.wire.log import EventsQuery, EventView, Found, LogPage, LogQuery, SearchQuery
 from wakeline.wire.messages import (
@@ -120,6 +121,9 @@ __all__ = [
     "DeadLetters",
     "DeadLettersQuery",
     "Decision",
+    "Deliveries",
+    "DeliveriesQuery",
+    "DeliveryView",
     "ErrorAnswer",
     "ErrorBody",
     "EventView",
@@ -157,6 +161,8 @@ __all__ = [
     "RefusalView",
     "Refusals",
     "Request",
+    "Resync",
+    "Resynced",
     "RetractMessage",
     "Role",
     "Scope",
@@ -164,6 +170,7 @@ __all__ = [
     "Seq",
     "Session",
     "StatusAnswer",
+    "StepView",
     "Tag",
     "Tags",
     "ThreadAcked",

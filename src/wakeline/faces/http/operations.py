@@ -41,6 +41,8 @@ PATH_PARAMETERS: dict[str, Any] = {
     "message_id": wire.Id,
     "thread_id": wire.Id,
     "dead_letter_id": wire.Id,
+    "delivery_id": wire.Id,
+    "subscription_id": wire.Id,
     "handle": wire.Handle,
     "jti": wire.TokenId,
 }
@@ -174,6 +176,22 @@ async def _redrive(call: Call) -> wire.Posted:
     return await call.services.dead_letters.redrive(call.caller, call.path["dead_letter_id"])
 
 
+async def _list_deliveries(call: Call) -> wire.Deliveries:
+    return await call.services.deliveries.list(call.caller, call.query)
+
+
+async def _get_delivery(call: Call) -> wire.DeliveryView:
+    return await call.services.deliveries.get(call.caller, call.path["delivery_id"])
+
+
+async def _retry_delivery(call: Call) -> wire.DeliveryView:
+    return await call.services.deliveries.retry(call.caller, call.path["delivery_id"])
+
+
+async def _resync(call: Call) -> wire.Resynced:
+    return await call.services.deliveries.resync(call.caller, call.path["subscription_id"], call.body)
+
+
 async def _list_workspaces(call: Call) -> wire.Workspaces:
     return await call.services.operations.workspaces(call.caller)
 
@@ -258,6 +276,14 @@ OPERATIONS: tuple[Operation, ...] = (
               _list_dead_letters, wire.DeadLetters, query=wire.DeadLettersQuery),
     Operation("POST", "/v1/dead-letters/{dead_letter_id}/redrive", "redrive_dead_letter", "Send a dead letter again",
               _redrive, wire.Posted, status=201),
+    Operation("GET", "/v1/deliveries", "list_deliveries", "Wakes that were brought out, newest first",
+              _list_deliveries, wire.Deliveries, query=wire.DeliveriesQuery),
+    Operation("GET", "/v1/deliveries/{delivery_id}", "get_delivery", "One delivery with every step and its body",
+              _get_delivery, wire.DeliveryView),
+    Operation("POST", "/v1/deliveries/{delivery_id}/retry", "retry_delivery",
+              "Send again what did not arrive, byte by byte", _retry_delivery, wire.DeliveryView, status=201),
+    Operation("POST", "/v1/wake-subscriptions/{subscription_id}/resync", "resync_wake_subscription",
+              "Replay what is unread since a log id, as one digest", _resync, wire.Resynced, body=wire.Resync),
     Operation("GET", "/v1/workspaces", "list_workspaces", "Workspaces that you can see", _list_workspaces,
               wire.Workspaces),
     Operation("POST", "/v1/workspaces", "add_workspace", "Add a workspace", _add_workspace, wire.WorkspaceView,

@@ -143,6 +143,7 @@ CREATE TABLE wakes (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX wakes_open ON wakes (subscription_id, log_id) WHERE state = 'waiting' OR state = 'held';
 CREATE INDEX wakes_held ON wakes (thread_id) WHERE state = 'held' AND thread_id IS NOT NULL;
+CREATE INDEX wakes_over ON wakes (updated_at) WHERE state = 'rung' OR state = 'dropped' OR state = 'next_turn';
 CREATE INDEX wakes_by_delivery ON wakes (delivery_id) WHERE delivery_id IS NOT NULL;
 CREATE INDEX wakes_by_message ON wakes (message_id) WHERE message_id IS NOT NULL;
 
@@ -181,6 +182,7 @@ CREATE INDEX deliveries_due ON deliveries (target, next_attempt_at) WHERE next_a
 CREATE INDEX deliveries_open ON deliveries (subscription_id) WHERE outcome IS NULL;
 CREATE INDEX deliveries_by_workspace ON deliveries (workspace_id, delivery_id);
 CREATE INDEX deliveries_by_handle ON deliveries (workspace_id, handle, delivery_id);
+CREATE INDEX deliveries_settled ON deliveries (settled_at) WHERE settled_at IS NOT NULL;
 CREATE INDEX deliveries_by_session ON deliveries (session_id) WHERE outcome IS NULL AND session_id IS NOT NULL;
 
 -- What happened to a delivery, step by step: rows are added, never changed.
