@@ -107,6 +107,7 @@ CATALOGUE: dict[str, str] = {
     "RESTRICTED_TAG": "Leave the tag out, or ask a coordinator or the human to send it.",
     "OVERRIDE_REQUIRED": "A coordinator or the human can do it with override=true and a reason.",
     "OPERATOR_REQUIRED": "Run it as the human on the machine that serves the data directory.",
+    "WEBHOOK_URL_REFUSED": "Give a URL on the public internet, or ask the operator to allow its range.",
     "NOT_OFFERED": "Wakeline has no such thing; leave it out.",
     # 404
     "NOT_FOUND": "Check the path against /openapi.json.",

@@ -131,3 +131,13 @@ def test_a_repr_shows_no_secret() -> None:
     settings = Settings(data=Path("/d"), key="secret-key", database="postgresql://user:hidden@host/db")
     assert "secret-key" not in repr(settings)
     assert "hidden" not in repr(settings)
+
+
+def test_ranges_are_read_and_checked(environ: dict[str, str]) -> None:
+    environ["WAKELINE_WEBHOOK_ALLOW"] = "127.0.0.0/8, fd00::/8"
+    assert load({}, environ)[0].webhook_allow == ("127.0.0.0/8", "fd00::/8")
+    for wrong in ("127.0.0.1/8", "localhost", "10.0.0.0/33"):
+        environ["WAKELINE_WEBHOOK_ALLOW"] = wrong
+        with pytest.raises(InvalidArgument) as caught:
+            load({}, environ)
+        assert caught.value.code == "SETTING_INVALID"

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import uvloop
 
+from wakeline.adapters.webhook import Webhooks
+from wakeline.core.destination import parse_networks
 from wakeline.core.guardrail import Guardrails
 from wakeline.core.log import LogEntry
 from wakeline.core.principal import Caller
@@ -56,6 +58,7 @@ class Parts:
     services: Services
     hub: Hub
     retention: Retention
+    webhooks: Webhooks
 
 
 def serve(settings: Settings) -> int:
@@ -77,7 +80,10 @@ async def _run(settings: Settings) -> None:
     try:
         with translated():
             parts = await assemble(settings, store)
-        await _serve(settings, parts)
+        try:
+            await _serve(settings, parts)
+        finally:
+            await parts.webhooks.close()
     finally:
         await store.close()
 
@@ -129,7 +135,16 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         audit=Audit(context),
         hub=hub,
     )
-    return Parts(store, services, hub, retention)
+    return Parts(store, services, hub, retention, _webhooks(settings))
+
+
+def _webhooks(settings: Settings) -> Webhooks:
+    return Webhooks(
+        clock.now,
+        allowed=parse_networks(settings.webhook_allow),
+        connections_per_host=settings.webhook_connections_per_host,
+        user_agent=f"Wakeline/{VERSION}",
+    )
 
 
 def _concerns(row: LogEntry, caller: Caller) -> bool:

@@ -108,6 +108,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     dead_letters_per_sender: Annotated[Amount, Meta(description="Dead letters kept for one sender.")] = 100
     dead_letter_bytes: Annotated[Amount, Meta(description="The largest dead letter kept, in bytes.")] = 65_536
 
+    subscriptions_per_agent: Annotated[Count, Meta(description="Wake subscriptions that one agent may have.")] = 1000
+    webhook_allow: Annotated[
+        tuple[str, ...],
+        Meta(description="Ranges of addresses (CIDR) that webhooks may call although they are not public."),
+    ] = ()
+    webhook_timeout_seconds: Annotated[
+        float, Meta(gt=0, le=300, description="How long one attempt of a webhook may take, in seconds.")
+    ] = 10
+    webhook_connections_per_host: Annotated[
+        Count, Meta(description="Connections that webhooks hold to one host at once.")
+    ] = 4
+    webhook_key_overlap_hours: Annotated[
+        Amount, Meta(description="How long the previous signing key signs beside a new one, in hours.")
+    ] = 24
+
     max_streams: Annotated[Count, Meta(description="Event streams open at once.")] = 10_000
     stream_buffer: Annotated[Count, Meta(description="Frames a slow stream may lag behind before it is cut.")] = 256
     keepalive_seconds: Annotated[float, Meta(gt=0, description="How often an idle stream shows life, in seconds.")] = 15
@@ -126,6 +141,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SECRET = "key"  # noqa: S105 - the name of a setting
+LISTS = ("restricted_tags", "webhook_allow")  # written with commas between
 NAMES: tuple[str, ...] = Settings.__struct_fields__
 DEFAULTS: dict[str, Any] = {
     field.name: field.default for field in msgspec.structs.fields(Settings) if field.default is not msgspec.NODEFAULT
@@ -170,12 +186,21 @@ def describe(name: str) -> str:
 
 def _convert(name: str, value: object, source: str) -> object:
     is_text = isinstance(value, str) and not source.startswith("file")  # a file has types of its own
-    if is_text and name == "restricted_tags":
-        value = [tag.strip() for tag in str(value).split(",") if tag.strip()]
+    if is_text and name in LISTS:
+        value = [word.strip() for word in str(value).split(",") if word.strip()]
     try:
-        return msgspec.convert(value, _KINDS[name], strict=not is_text)
-    except msgspec.ValidationError as error:
+        converted = msgspec.convert(value, _KINDS[name], strict=not is_text)
+        if name == "webhook_allow":
+            _check_networks(converted)
+    except (msgspec.ValidationError, ValueError) as error:
         raise invalid(name, source, f"{str(error)[:1].lower()}{str(error)[1:]}") from None
+    return converted
+
+
+def _check_networks(texts: tuple[str, ...]) -> None:
+    from wakeline.core.destination import parse_networks  # noqa: PLC0415 - only who allows any pays for it
+
+    parse_networks(texts)
 
 
 def _refuse_strangers(sources: Sources) -> None:
