@@ -9,11 +9,13 @@ import secrets as dice
 import signal
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
 import uvloop
+from cryptography.fernet import Fernet
 
 from wakeline.adapters.webhook import Webhooks
 from wakeline.core.destination import parse_networks
@@ -22,13 +24,18 @@ from wakeline.core.log import LogEntry
 from wakeline.core.principal import Caller
 from wakeline.core.queries import AllWorkspaces, IssuerKeys
 from wakeline.core.store import Store
+from wakeline.core.subscription import Target
+from wakeline.core.waking import WakeRules
 from wakeline.faces.http.app import Application
 from wakeline.faces.http.listener import Listeners, bind_tcp, bind_unix
 from wakeline.faces.http.telemetry import Telemetry
 from wakeline.runtime import clock, secrets
+from wakeline.runtime.heart import beat
 from wakeline.runtime.jwks import Jwks
+from wakeline.runtime.parcels import Packer
 from wakeline.runtime.settings import Settings
 from wakeline.runtime.sweeper import Indexer, Retention, follow, keep_alive, sweep
+from wakeline.runtime.waker import Waker
 from wakeline.service import Services
 from wakeline.service.audit import Audit
 from wakeline.service.context import Context
@@ -59,6 +66,7 @@ class Parts:
     hub: Hub
     retention: Retention
     webhooks: Webhooks
+    waker: Waker
 
 
 def serve(settings: Settings) -> int:
@@ -103,7 +111,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
     context = Context(store, rails, clock.new_id)
     hub = Hub(store, max_streams=settings.max_streams, buffer=settings.stream_buffer)
     await hub.start()
-    identity = await _identity(settings, store)
+    box, identity = await _identity(settings, store)
     hub.on_control(identity.hear)
     hub.on_control(lambda row: hub.dismiss(lambda caller: _concerns(row, caller)))
     retention = Retention(
@@ -135,7 +143,23 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         audit=Audit(context),
         hub=hub,
     )
-    return Parts(store, services, hub, retention, _webhooks(settings))
+    webhooks = _webhooks(settings)
+    return Parts(store, services, hub, retention, webhooks, _waker(settings, store, box, webhooks))
+
+
+def _waker(settings: Settings, store: Store, box: Fernet, webhooks: Webhooks) -> Waker:
+    rules = WakeRules(**{name: getattr(settings, name) for name in WakeRules.__struct_fields__})
+    packer = Packer(box, clock.now, timedelta(seconds=settings.webhook_timeout_seconds))
+    return Waker(
+        store,
+        rules,
+        {Target.WEBHOOK: webhooks},
+        # On SQLite there is one server, so its name survives it; among nodes each life has a name of its own.
+        node="local" if not settings.database else f"node-{dice.token_hex(6)}",
+        new_id=clock.new_id,
+        pack=packer.pack,
+        monotonic=time.monotonic,
+    )
 
 
 def _webhooks(settings: Settings) -> Webhooks:
@@ -157,7 +181,7 @@ async def _first_start(settings: Settings, store: Store) -> None:
         await store.add_workspace(settings.default_workspace, dice.token_hex(4), settings.human_handle)
 
 
-async def _identity(settings: Settings, store: Store) -> Identity:
+async def _identity(settings: Settings, store: Store) -> tuple[Fernet, Identity]:
     rows = await store.read(IssuerKeys())
     box = secrets.load_box(settings.data, settings.key, make=not rows)
     if not rows:
@@ -173,7 +197,7 @@ async def _identity(settings: Settings, store: Store) -> Identity:
             settings.jwks_audience or None,
             settings.auto_provision,
         )
-    return Identity(
+    return box, Identity(
         store,
         clock.now,
         lambda: secrets.public_keys(store),
@@ -182,6 +206,14 @@ async def _identity(settings: Settings, store: Store) -> Identity:
         default_workspace=settings.default_workspace,
         external=external,
     )
+
+
+def _hearts(settings: Settings, store: Store, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+    if not settings.heartbeat_seconds:
+        return []
+    every = timedelta(seconds=settings.heartbeat_seconds)
+    look_every = min(settings.supervisor_seconds, settings.heartbeat_seconds)
+    return [group.create_task(beat(store, every, look_every, bypass=settings.heartbeat_bypass))]
 
 
 def _runtime_directories() -> list[Path]:
@@ -210,6 +242,8 @@ async def _serve(settings: Settings, parts: Parts) -> None:
         async with asyncio.TaskGroup() as group:
             chores = [
                 group.create_task(follow(parts.hub)),
+                group.create_task(parts.waker.run()),
+                *_hearts(settings, parts.store, group),
                 group.create_task(sweep(parts.store, parts.retention, settings.sweep_seconds, clock.now)),
                 group.create_task(Indexer(parts.store).run()),
                 group.create_task(keep_alive(parts.hub, settings.keepalive_seconds, clock.now)),

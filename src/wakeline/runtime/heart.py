@@ -1,4 +1,4 @@
-"""The heartbeat's rhythm: now and then, a look at agents that no push reaches.  What a pulse is, `flow/pulse.py` says."""
+"""The heartbeat's rhythm: a look now and then at agents that no push reaches.  `flow/pulse.py` says what a pulse is."""
 
 from __future__ import annotations
 

@@ -1,0 +1,47 @@
+"""Make parcels: a claimed delivery with what its adapter needs and no row may hold in the open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from cryptography.fernet import Fernet, InvalidToken
+
+from wakeline.core.parcel import Parcel
+from wakeline.core.subscription import Subscription, live_keys
+from wakeline.flow.plan import Planned
+
+
+class Packer:
+    """`now` in microseconds."""
+
+    def __init__(self, box: Fernet, now: Callable[[], int], timeout: timedelta) -> None:
+        self._box = box
+        self._now = now
+        self._timeout = timeout
+
+    def pack(self, planned: Planned) -> Parcel:
+        delivery, subscription = planned.delivery, planned.subscription
+        return Parcel(
+            delivery_id=delivery.delivery_id,
+            event_id=delivery.event_id,
+            subscription_id=delivery.subscription_id,
+            attempt=delivery.attempts,
+            target=delivery.target,
+            workspace_id=delivery.workspace_id,
+            handle=delivery.handle,
+            url=subscription.url,
+            body=delivery.body.encode(),
+            keys=self._keys(subscription),
+            timeout=self._timeout,
+        )
+
+    def _keys(self, subscription: Subscription) -> tuple[bytes, ...]:
+        """A key that cannot be opened signs nothing; the adapter then refuses to send unsigned."""
+        opened = []
+        for sealed in live_keys(subscription, self._now()):
+            try:
+                opened.append(self._box.decrypt(sealed.encode()))
+            except InvalidToken:
+                continue
+        return tuple(opened)
