@@ -115,6 +115,7 @@ CATALOGUE: dict[str, str] = {
     "MESSAGE_NOT_FOUND": "Check the message_id; GET /v1/inbox and thread reads give it.",
     "RECIPIENT_UNKNOWN": "GET /v1/agents lists who exists; the message is kept as a dead letter and can be re-driven.",
     "NO_RECIPIENTS": "Nobody holds that role now; the message is kept as a dead letter and can be re-driven.",
+    "SESSION_NOT_FOUND": "GET /v1/sessions lists yours, GET /v1/peers those of others.",
     "AGENT_NOT_FOUND": "GET /v1/agents lists who exists.",
     "TOKEN_NOT_FOUND": "'wakeline token list' shows the tokens.",
     "GRANT_NOT_FOUND": "GET /v1/grants lists what exists.",

@@ -12,10 +12,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
+from wakeline.core.doorbell import Head
 from wakeline.core.log import LogEntry, Workspace
 from wakeline.core.message import Message, Receipt
 from wakeline.core.principal import Principal
 from wakeline.core.records import Block, DeadLetter, Grant, IssuerKey, Refusal, Token
+from wakeline.core.session import Session
 from wakeline.core.thread import Member, Thread
 
 R = TypeVar("R")
@@ -60,6 +62,10 @@ def _entry(*columns: Any) -> Entry:
 
 def _pair(log_id: int, handle: str) -> tuple[int, str]:
     return log_id, handle
+
+
+def _count(handle: str, number: int) -> tuple[str, int]:
+    return handle, number
 
 
 class SeenThread(msgspec.Struct, frozen=True):
@@ -112,6 +118,24 @@ class UnreadCount(Query[int], frozen=True):
     recipient: str
     now: int
     row = int
+
+
+class UnreadHeads(Query[Head], frozen=True):
+    """The first unread messages, without their bodies: a heartbeat asks for them each time."""
+
+    workspace_id: int
+    recipient: str
+    now: int
+    limit: int
+    row = Head
+
+
+class UnreadCounts(Query[tuple[str, int]], frozen=True):
+    """How much everybody has not read: (handle, number)."""
+
+    workspace_id: int
+    now: int
+    row = _count
 
 
 class FirstReply(Query[Delivered], frozen=True):
@@ -188,6 +212,36 @@ class LogMembers(Query[tuple[int, str]], frozen=True):
     after: int
     until: int
     row = _pair
+
+
+# -- sessions ---------------------------------------------------------------------------------------------------------
+
+
+class SessionById(Query[Session], frozen=True):
+    """In whatever workspace it is: ids are unique across them."""
+
+    session_id: str
+    row = Session
+
+
+class SessionByNative(Query[Session], frozen=True):
+    """The last one with this id of its harness's own, ended or not."""
+
+    workspace_id: int
+    handle: str
+    harness: str
+    native_id: str  # empty: none
+    host: str  # empty: none
+    row = Session
+
+
+class SessionList(Query[Session], frozen=True):
+    workspace_id: int
+    handle: str  # empty: all
+    with_ended: int
+    since: int  # heard of since then
+    limit: int
+    row = Session
 
 
 # -- identity and policy ----------------------------------------------------------------------------------------------

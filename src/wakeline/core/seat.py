@@ -7,7 +7,8 @@ from collections.abc import Iterable
 import msgspec
 
 from wakeline.core.delivery import Delivery
-from wakeline.core.session import Session, choose_session, presence_of
+from wakeline.core.instant import SECOND
+from wakeline.core.session import Session, choose_session, exceeds_context, presence_of
 from wakeline.core.wake import Wake
 from wakeline.core.waking import Seat, WakeRules
 
@@ -21,17 +22,16 @@ QUEUES = "queue_when_active"
 def take_seat(
     wake: Wake, sessions: list[Session], deliveries: Iterable[Delivery], rules: WakeRules, now: int
 ) -> Seat | None:
-    stale = rules.presence_stale_seconds
+    stale = rules.presence_stale_seconds * SECOND
     session = choose_session(sessions, wake.session_id, bool(wake.addressed), now, stale)
     if session is None:
         return None
-    limit = session.context_limit or rules.context_limit_tokens
     return Seat(
         session.session_id,
         presence_of(session, now, stale),
         proven=is_proven(session),
         queues=QUEUES in _words(session.capabilities),
-        context_full=session.context_tokens is not None and session.context_tokens > limit,
+        context_full=exceeds_context(session, rules.context_limit_tokens),
         outstanding_until=_outstanding(session.session_id, deliveries, rules, now),
     )
 
@@ -44,7 +44,7 @@ def is_proven(session: Session) -> bool:
 def _outstanding(session_id: str, deliveries: Iterable[Delivery], rules: WakeRules, now: int) -> int | None:
     """Until when a wake that is under way keeps others away from this session."""
     ends = [
-        delivery.created_at + rules.outstanding_seconds * 1_000_000
+        delivery.created_at + rules.outstanding_seconds * SECOND
         for delivery in deliveries
         if delivery.session_id == session_id and delivery.outcome is None
     ]

@@ -1,8 +1,12 @@
-"""Sessions: running or resumable harness instances of an agent, and what is known of their presence."""
+"""Sessions: running or resumable harness instances of an agent, and what may be concluded from what they said.
+
+What a session said of itself is stored as it was said; what it is worth now depends on the moment, so that is decided
+here, each time it is asked.  Durations are microseconds, as instants are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -53,19 +57,78 @@ class Session(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ended_at: int | None = None
 
 
+class Liveness(StrEnum):
+    LIVE = "live"
+    DEAD = "dead"
+    UNCERTAIN = "uncertain"
+
+
+# A look at a process id on this host: is there such a process, and if it can be told, since when.
+Sighting = tuple[bool, int | None]
+
+# Start times are counted in ticks since a boot time that is known to the second; two readings may differ by that.
+START_TOLERANCE = 2_000_000
+
+
 def presence_of(session: Session, now: int, stale_after: int) -> Presence:
-    stale = session.presence_at + stale_after * 1_000_000 < now
-    return Presence.UNKNOWN if stale else Presence(session.presence)
+    """What may be taken for its presence: what it last said, unless that is too old or it has ended."""
+    if session.ended_at is not None or now - session.presence_at >= stale_after:
+        return Presence.UNKNOWN
+    return Presence(session.presence)
+
+
+def is_beating(session: Session, now: int, stale_after: int) -> bool:
+    return session.ended_at is None and now - session.heartbeat_at < stale_after
+
+
+def is_dormant(session: Session, now: int, dormant_after: int) -> bool:
+    """Nothing was heard of it for so long that only waking it by other means helps."""
+    return not is_beating(session, now, dormant_after)
+
+
+def liveness(session: Session, sighting: Sighting | None) -> Liveness:
+    """Is the session's process still there?  `sighting` is None when nobody could look: it is on another host."""
+    if session.ended_at is not None:
+        return Liveness.DEAD
+    if session.pid is None or sighting is None:
+        return Liveness.UNCERTAIN
+    exists, started_at = sighting
+    if not exists:
+        return Liveness.DEAD
+    if started_at is None or session.pid_started_at is None:
+        return Liveness.UNCERTAIN  # there is a process of this number, but the number may have been given again
+    same = abs(started_at - session.pid_started_at) <= START_TOLERANCE
+    return Liveness.LIVE if same else Liveness.DEAD
+
+
+def exceeds_context(session: Session, default_limit: int) -> bool:
+    """Has it used more context than its limit?  One that does not say how much has not."""
+    limit = default_limit if session.context_limit is None else session.context_limit
+    return session.context_tokens is not None and session.context_tokens > limit
+
+
+def latest_resumable(sessions: Iterable[Session]) -> Session | None:
+    """The one to continue, ended or not: of those that can be resumed, the last that was heard of."""
+    resumable = (session for session in sessions if session.resumable)
+    return max(resumable, key=lambda one: (one.heartbeat_at, one.session_id), default=None)
 
 
 def choose_session(
-    sessions: Sequence[Session], wanted: str | None, addressed: bool, now: int, stale_after: int
+    sessions: Sequence[Session],
+    wanted: str | None,
+    addressed: bool,  # noqa: FBT001 - a fact among facts
+    now: int,
+    stale_after: int,
 ) -> Session | None:
-    by_id = {session.session_id: session for session in sessions if session.ended_at is None}
-    if wanted in by_id or addressed:
-        return by_id.get(wanted or "")
-    ranked = sorted(
-        by_id.values(),
-        key=lambda session: (presence_of(session, now, stale_after) == Presence.IDLE, session.heartbeat_at),
-    )
-    return ranked[-1] if ranked else None
+    """Which of an agent's sessions to wake.  `wanted` was addressed, or else is the one that last acted in the thread.
+
+    An addressed session is never replaced by another.  Otherwise: the one that last acted, if it still beats; else the
+    newest idle one that beats; else the newest that beats, for whose turn to end the planner can wait.
+    """
+    named = next((one for one in sessions if one.session_id == wanted and one.ended_at is None), None)
+    if addressed or (named is not None and is_beating(named, now, stale_after)):
+        return named
+    beating = [one for one in sessions if is_beating(one, now, stale_after)]
+    idle = [one for one in beating if presence_of(one, now, stale_after) is Presence.IDLE]
+    # By their start: heartbeats come in turns, and the choice must not change with every one of them.
+    return max(idle or beating, key=lambda one: (one.started_at, one.session_id), default=None)

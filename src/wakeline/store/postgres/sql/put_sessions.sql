@@ -1,6 +1,8 @@
+-- A session stays where it was made: an id that another workspace has taken already becomes NULL here, and is refused.
 INSERT INTO sessions ({session})
 SELECT {session from item} FROM guard, jsonb_array_elements(:batch -> 'sessions') AS items (item)
 ON CONFLICT (session_id) DO UPDATE SET
+  workspace_id = CASE WHEN sessions.workspace_id = excluded.workspace_id THEN excluded.workspace_id END,
   harness = excluded.harness, native_id = excluded.native_id, host = excluded.host, cwd = excluded.cwd, pid =
   excluded.pid, pid_started_at = excluded.pid_started_at, wake_mode = excluded.wake_mode, replyable =
   excluded.replyable, capabilities = excluded.capabilities, levels = excluded.levels, presence =

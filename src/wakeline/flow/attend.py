@@ -1,0 +1,223 @@
+"""Sessions come, show life and end.
+
+Heartbeats are frequent, so a beat that says nothing new changes only the session's row; the log hears of a session when
+it starts and ends, and when its presence, its levels or the verdict on its context change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from wakeline import wire
+from wakeline.core import policy
+from wakeline.core.ids import encode
+from wakeline.core.instant import from_datetime
+from wakeline.core.log import PRINCIPAL_STREAM
+from wakeline.core.picture import Needs, Picture
+from wakeline.core.principal import Caller
+from wakeline.core.session import Presence, Session, WakeMode, exceeds_context, presence_of
+from wakeline.errors import InvalidArgument, NotFound
+
+_replace = msgspec.structs.replace
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+# Said and stored in the same shape.
+_PLAIN = (
+    "harness",
+    "native_id",
+    "host",
+    "cwd",
+    "pid",
+    "wake_mode",
+    "active_turn_id",
+    "presence_source",
+    "context_tokens",
+    "context_limit",
+    "task_id",
+    "branch",
+)
+
+
+class Attention(msgspec.Struct, frozen=True):
+    """What counts as news: how long a presence is believed, and how much context is too much."""
+
+    stale_after: int = 300_000_000
+    context_limit: int = 250_000
+
+
+class Heartbeat(msgspec.Struct, frozen=True):
+    caller: Caller
+    said: wire.HeartbeatSession
+    new_id: str
+    attention: Attention
+    found: str | None = None  # the session that has this native id, if the reader found one
+
+    @property
+    def workspace_id(self) -> int:
+        return self.caller.workspace_id
+
+    @property
+    def named(self) -> str | None:
+        """The session that the credentials or the request name; a token of one session speaks for no other."""
+        if self.caller.session_id is not None:
+            return self.caller.session_id
+        return None if isinstance(self.said.session_id, UnsetType) else self.said.session_id
+
+    @property
+    def by_native_id(self) -> str:
+        """The same harness instance gets the same id, also from two first beats at once on two nodes."""
+        words = (str(self.workspace_id), self.caller.handle, *(_identity(self.said)))
+        return encode(int.from_bytes(hashlib.sha256("\0".join(words).encode()).digest()), 26)
+
+    def needs(self, needs: Needs) -> None:
+        needs.handles.add(self.caller.handle)
+        needs.sessions.update({self.named} if self.named is not None else {self.found or "", self.by_native_id})
+
+    def decide(self, picture: Picture) -> Session:
+        policy.admit(picture, self.caller)
+        before = self._known(picture)
+        after = _spoken(before or self._new(picture), self.said, picture.now)
+        picture.put_session(after)
+        self._report(picture, before, after)
+        return after
+
+    # -- which session ------------------------------------------------------------------------------------------------
+
+    def _known(self, picture: Picture) -> Session | None:
+        if self.named is None:
+            return self._recognised(picture)
+        session = picture.sessions.get(self.named)
+        is_own = session is not None and session.handle == self.caller.handle
+        if not is_own and (session is not None or self.named != self.caller.session_id):
+            raise not_found(self.named, self.caller.handle)
+        return session
+
+    def _recognised(self, picture: Picture) -> Session | None:
+        for session_id in (self.found, self.by_native_id):
+            session = picture.sessions.get(session_id or "")
+            if session is not None and _identity(session) == _identity(self.said):
+                return session
+        return None
+
+    def _new(self, picture: Picture) -> Session:
+        if isinstance(self.said.harness, UnsetType):
+            raise InvalidArgument(
+                "INVALID_ARGUMENT", "This session is not registered yet.", "Say at least its 'harness'."
+            )
+        # An id that is taken belongs to an instance that goes by another native id since.
+        free = self.new_id if self.by_native_id in picture.sessions else self.by_native_id
+        return Session(
+            session_id=self.named or free,
+            workspace_id=self.workspace_id,
+            handle=self.caller.handle,
+            harness=self.said.harness,
+            native_id=None,
+            host=None,
+            cwd=None,
+            pid=None,
+            pid_started_at=None,
+            wake_mode=WakeMode.NONE,
+            replyable=1,
+            capabilities="[]",
+            levels="{}",
+            presence=Presence.UNKNOWN,
+            active_turn_id=None,
+            presence_source="heartbeat",
+            presence_at=picture.now,
+            context_tokens=None,
+            context_limit=None,
+            resumable=0,
+            task_id=None,
+            branch=None,
+            started_at=picture.now,
+            heartbeat_at=picture.now,
+        )
+
+    # -- what the log hears -------------------------------------------------------------------------------------------
+
+    def _report(self, picture: Picture, before: Session | None, after: Session) -> None:
+        if before is None or before.ended_at is not None:
+            data = {"harness": after.harness, "host": after.host, "resumed": before is not None}
+            _append(picture, self.caller, "session.started", after, {**_change(None, after.presence), **data})
+            return
+        stale_after, limit = self.attention.stale_after, self.attention.context_limit
+        was, now = (presence_of(one, picture.now, stale_after) for one in (before, after))
+        news: dict[str, Any] = {}
+        if before.levels != after.levels:
+            news["levels"] = msgspec.json.decode(after.levels)
+        if exceeds_context(before, limit) != exceeds_context(after, limit):
+            news["exceeds_context"] = exceeds_context(after, limit)
+        if news or was != now:
+            _append(picture, self.caller, "session.changed", after, {**_change(was, now), **news})
+
+
+class EndSession(msgspec.Struct, frozen=True):
+    caller: Caller
+    session_id: str
+
+    @property
+    def workspace_id(self) -> int:
+        return self.caller.workspace_id
+
+    def needs(self, needs: Needs) -> None:
+        needs.handles.add(self.caller.handle)
+        needs.sessions.add(self.session_id)
+
+    def decide(self, picture: Picture) -> Session:
+        policy.admit(picture, self.caller)
+        before = picture.sessions.get(self.session_id)
+        if before is None or not (before.handle == self.caller.handle or self.caller.is_human):
+            raise not_found(self.session_id, self.caller.handle)
+        if before.ended_at is not None:
+            return before
+        ended = _replace(
+            before, presence=Presence.UNKNOWN, active_turn_id=None, presence_at=picture.now, ended_at=picture.now
+        )
+        picture.put_session(ended)
+        _append(picture, self.caller, "session.ended", ended, _change(before.presence, ended.presence))
+        return ended
+
+
+def not_found(session_id: str, handle: str) -> NotFound:
+    return NotFound("SESSION_NOT_FOUND", f"{handle} has no session {session_id}.", session_id=session_id)
+
+
+def _spoken(session: Session, said: wire.HeartbeatSession, now: int) -> Session:
+    """The session with what it says now; what it does not mention stays."""
+    changes: dict[str, Any] = {"heartbeat_at": now, "ended_at": None}
+    for name in _PLAIN:
+        changes[name] = getattr(said, name)
+    if said.replyable is not UNSET:
+        changes["replyable"] = int(said.replyable)
+    if said.resumable is not UNSET:
+        changes["resumable"] = int(said.resumable)
+    if said.capabilities is not UNSET:
+        changes["capabilities"] = _encode(said.capabilities).decode()
+    if said.levels is not UNSET:
+        changes["levels"] = _encode(said.levels).decode()
+    if not isinstance(said.pid_started_at, UnsetType):
+        at = said.pid_started_at
+        changes["pid_started_at"] = None if at is None else from_datetime(at.astimezone(UTC))
+    if said.presence is not UNSET:
+        changes |= {"presence": said.presence, "presence_at": now}
+        if said.active_turn_id is UNSET and said.presence != session.presence:
+            changes["active_turn_id"] = None  # that turn is over
+    return _replace(session, **{name: value for name, value in changes.items() if value is not UNSET})
+
+
+def _identity(one: Session | wire.HeartbeatSession) -> tuple[str, str, str]:
+    """What a harness instance is recognised by, together with its agent."""
+    return one.harness or "", one.native_id or "", one.host or ""
+
+
+def _change(was: str | None, now: str) -> dict[str, Any]:
+    return {"presence": {"from": was, "to": now}}
+
+
+def _append(picture: Picture, caller: Caller, kind: str, session: Session, data: dict[str, Any]) -> None:
+    picture.append(kind, PRINCIPAL_STREAM + session.handle, 0, caller.handle, session.session_id, data)

@@ -1,0 +1,50 @@
+"""Look at a process of this host: is it there, and since when.  The command line uses it too, so it imports little."""
+
+from __future__ import annotations
+
+import os
+
+MICROSECONDS = 1_000_000
+_STATE, _START = 0, 19  # fields of /proc/<pid>/stat, counted behind the name
+_GONE = ("Z", "X", "x")  # ended, only not yet collected by its parent
+
+
+def host_name() -> str:
+    return os.uname().nodename
+
+
+def look(pid: int) -> tuple[bool, int | None]:
+    """Whether there is such a process and, where /proc tells it, when it started (microseconds since 1970)."""
+    if not os.path.exists("/proc/self/stat"):  # noqa: PTH110 - pathlib takes longer to import than a command may
+        return _exists(pid), None
+    try:
+        # The name may hold anything, also spaces and parentheses; what we need stands behind its last one.
+        fields = _read(f"/proc/{pid:d}/stat").rpartition(b")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return False, None
+    if fields[_STATE].decode() in _GONE:
+        return False, None
+    since_boot = int(fields[_START]) * MICROSECONDS // os.sysconf("SC_CLK_TCK")
+    return True, _booted_at() + since_boot
+
+
+def _booted_at() -> int:
+    for line in _read("/proc/stat").splitlines():
+        if line.startswith(b"btime "):
+            return int(line.split()[1]) * MICROSECONDS
+    raise LookupError("/proc/stat has no btime")
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:  # noqa: PTH123 - as above
+        return file.read()
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # it is somebody else's
+    return True

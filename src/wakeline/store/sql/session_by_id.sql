@@ -1,0 +1,1 @@
+SELECT {session} FROM sessions WHERE session_id = :session_id
