@@ -20,12 +20,12 @@ class Parcel(msgspec.Struct, frozen=True):
     subscription_id: str
     attempt: int
     target: str
-    workspace_id: int
-    handle: str
     url: str | None
     body: bytes
     keys: tuple[bytes, ...] = ()  # decoded, newest first; all that are live sign
     timeout: timedelta = timedelta(seconds=10)
+    workspace_id: int = 0
+    handle: str = ""  # whose connections it is for, where the route is a connection
 
 
 class Accepted(msgspec.Struct, frozen=True):
