@@ -108,6 +108,7 @@ CATALOGUE: dict[str, str] = {
     "OVERRIDE_REQUIRED": "A coordinator or the human can do it with override=true and a reason.",
     "OPERATOR_REQUIRED": "Run it as the human on the machine that serves the data directory.",
     "WEBHOOK_URL_REFUSED": "Give a URL on the public internet, or ask the operator to allow its range.",
+    "TOO_MANY_SUBSCRIPTIONS": "Remove some, or ask the operator to raise the setting subscriptions_per_agent.",
     "NOT_OFFERED": "Wakeline has no such thing; leave it out.",
     # 404
     "NOT_FOUND": "Check the path against /openapi.json.",
@@ -120,6 +121,7 @@ CATALOGUE: dict[str, str] = {
     "GRANT_NOT_FOUND": "GET /v1/grants lists what exists.",
     "BLOCK_NOT_FOUND": "GET /v1/blocks lists what exists.",
     "DEAD_LETTER_NOT_FOUND": "'wakeline dead-letter list' shows what is kept.",
+    "SUBSCRIPTION_NOT_FOUND": "'wakeline wake list' shows yours.",
     "WORKSPACE_NOT_FOUND": "'wakeline workspace list' shows what exists.",
     # 405
     "METHOD_NOT_ALLOWED": "The Allow header says what this path takes.",
@@ -131,6 +133,8 @@ CATALOGUE: dict[str, str] = {
     "WORKSPACE_EXISTS": "Choose another name.",
     "NON_MONOTONIC_CURSOR": "Read the cursor again; it never goes back.",
     "NOT_WRITTEN_YET": "Acknowledge what was read; the details say where the thread ends.",
+    "SUBSCRIPTION_EXISTS": "Use the one that the details name, or remove it first.",
+    "NOT_A_WEBHOOK": "Only webhooks have a signing key.",
     "ALREADY_READ": "A message that somebody has read cannot be taken back; post one that supersedes it.",
     "ALREADY_REPLACED": "Supersede the newest one instead; the details name it, if there is one.",
     "ALREADY_REDRIVEN": "It was accepted; the details name the message.",
