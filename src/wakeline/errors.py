@@ -108,6 +108,7 @@ CATALOGUE: dict[str, str] = {
     "OVERRIDE_REQUIRED": "A coordinator or the human can do it with override=true and a reason.",
     "OPERATOR_REQUIRED": "Run it as the human on the machine that serves the data directory.",
     "WEBHOOK_URL_REFUSED": "Give a URL on the public internet, or ask the operator to allow its range.",
+    "TOO_MANY_SUBSCRIPTIONS": "Remove some, or ask the operator to raise the setting subscriptions_per_agent.",
     "NOT_OFFERED": "Wakeline has no such thing; leave it out.",
     # 404
     "NOT_FOUND": "Check the path against /openapi.json.",
@@ -137,6 +138,8 @@ CATALOGUE: dict[str, str] = {
     "NOT_RETRYABLE": "Only what failed, was skipped or has an unknown outcome can be sent again.",
     "SUBSCRIPTION_DEGRADED": "Mend the receiver, then 'wakeline wake resume'.",
     "NO_ROUTE": "Give the subscription a target first.",
+    "SUBSCRIPTION_EXISTS": "Use the one that the details name, or remove it first.",
+    "NOT_A_WEBHOOK": "Only webhooks have a signing key.",
     "ALREADY_READ": "A message that somebody has read cannot be taken back; post one that supersedes it.",
     "ALREADY_REPLACED": "Supersede the newest one instead; the details name it, if there is one.",
     "ALREADY_REDRIVEN": "It was accepted; the details name the message.",

@@ -141,7 +141,7 @@ class Changes:
         self.causes: dict[tuple[str, str], Cause] = {}
         self.sessions: dict[str, Session] = {}
         self.subscriptions: dict[str, Subscription] = {}
-        self.subscription_keys: dict[tuple[str, str], SubscriptionKey] = {}
+        self.subscription_keys: dict[tuple[str, str, str], SubscriptionKey] = {}
         self.wakes: dict[tuple[str, int], Wake] = {}
         self.deliveries: dict[str, Delivery] = {}
         self.delivery_steps: dict[tuple[str, int], DeliveryStep] = {}
@@ -311,7 +311,7 @@ class Picture:
         self.subscriptions[row.subscription_id] = self.changes.subscriptions[row.subscription_id] = row
 
     def put_subscription_key(self, row: SubscriptionKey) -> None:
-        self.changes.subscription_keys[row.subscription_id, row.key] = row
+        self.changes.subscription_keys[row.subscription_id, row.trigger, row.key] = row
 
     def put_wake(self, row: Wake) -> None:
         key = (row.subscription_id, row.log_id)
