@@ -27,6 +27,7 @@ from wakeline.core.subscription import (
     to_json,
 )
 from wakeline.errors import Conflict, InvalidArgument, NotFound
+from wakeline.flow.plan import dismiss
 from wakeline.flow.subscribe import index, record, subscriptions_of
 
 _replace = msgspec.structs.replace
@@ -91,7 +92,7 @@ class Unsubscribe(_OfOne, frozen=True):
         )
         picture.put_subscription(row)
         index(picture, row, active=False)
-        # The one place where open wakes and deliveries end with their subscription: flow.plan.dismiss(picture, row).
+        dismiss(picture, row)
         record(picture, "retired", row, self.caller.handle)
         return row
 
@@ -123,9 +124,8 @@ class Update(_OfOne, frozen=True):
         if row == before:
             return before
         self._require_free(picture, row)
-        if (row.target, row.url) != (before.target, before.url):
-            # A new route has not failed yet.
-            row = _replace(row, status=SubscriptionStatus.ACTIVE, status_reason=None, failures=0, flush_at=picture.now)
+        if row.status == SubscriptionStatus.ACTIVE:  # a degraded one waits for `resume`, whatever its route is now
+            row = _replace(row, flush_at=picture.now)
         row = _replace(row, updated_at=picture.now)
         index(picture, before, active=False)
         index(picture, row, active=True)
