@@ -327,6 +327,7 @@ PURPOSES = {
     "buckets": "What is left of each sender's message rate, in millionths of a message.",
     "consumers": "How far each internal reader of the log is; retention never passes the slowest.",
     "dead_letters": "Messages that could not be brought to anybody, with the reason.",
+    "glimpses": "Where in a role's thread somebody outside it sent or received something.",
     "grants": "Permissions between two principals; a revoked grant stays as a row.",
     "idempotency": "The first answer to each idempotency key, as long as its message is kept.",
     "issuer_keys": "The keys that sign tokens; the private half is encrypted.",

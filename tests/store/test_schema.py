@@ -26,6 +26,7 @@ TABLES = {
     "principal": "principals",
     "thread": "threads",
     "member": "members",
+    "glimpse": "glimpses",
     "idempotency": "idempotency",
     "grant": "grants",
     "block": "blocks",
@@ -148,9 +149,9 @@ async def test_nodes_that_start_together_migrate_once(blank: PostgresPlace) -> N
 
 
 async def test_a_failed_migration_leaves_nothing_behind(blank: PostgresPlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    [good] = migrate.migrations("postgres")
-    broken = migrate.Migration(2, "broken", "CREATE TABLE half (n BIGINT); SELECT no_such_function()")
-    monkeypatch.setattr(migrate, "migrations", lambda _: [good, broken])
+    good = migrate.migrations("postgres")
+    broken = migrate.Migration(len(good) + 1, "broken", "CREATE TABLE half (n BIGINT); SELECT no_such_function()")
+    monkeypatch.setattr(migrate, "migrations", lambda _: [*good, broken])
     with pytest.raises(Exception, match="no_such_function"):
         await blank.open()
     connection = await blank.connect()

@@ -16,7 +16,7 @@ from wakeline.core.log import LogEntry, Workspace
 from wakeline.core.message import Message, Receipt
 from wakeline.core.principal import Principal
 from wakeline.core.records import Block, Bucket, DeadLetter, Grant, IdempotencyRecord, Refusal, Token
-from wakeline.core.thread import Member, Thread
+from wakeline.core.thread import Glimpse, Member, Thread
 
 _encode = msgspec.json.Encoder().encode
 
@@ -34,6 +34,8 @@ class Needs(msgspec.Struct):
     receipts: set[tuple[str, str]] = msgspec.field(default_factory=set)  # (message id, recipient)
     unread_until: set[tuple[str, str, int]] = msgspec.field(default_factory=set)  # (thread, recipient, seq)
     workflows_of: set[str] = msgspec.field(default_factory=set)  # handles: brings the active workflows they work in
+    role_threads_of: set[str] = msgspec.field(default_factory=set)  # handles: brings every role's thread, their places
+    guests: set[tuple[str, str]] = msgspec.field(default_factory=set)  # (thread, handle): brings those with a glimpse
     idempotency: set[tuple[str, str, str]] = msgspec.field(default_factory=set)  # (sender, operation, key)
     senders: set[str] = msgspec.field(default_factory=set)  # brings buckets, grants to them, blocks against them
     tokens: set[str] = msgspec.field(default_factory=set)
@@ -55,6 +57,7 @@ class Facts(msgspec.Struct):
     buckets: list[Bucket] = []
     tokens: list[Token] = []
     dead_letters: list[DeadLetter] = []
+    guests: list[tuple[str, str]] = []
 
 
 class Changes:
@@ -64,6 +67,7 @@ class Changes:
         "blocks",
         "buckets",
         "dead_letters",
+        "glimpses",
         "grants",
         "idempotency",
         "log",
@@ -86,6 +90,7 @@ class Changes:
         self.threads: dict[str, Thread] = {}
         self.thread_tails: dict[str, Thread] = {}  # only their end moved; never a thread that is in `threads` too
         self.members: dict[tuple[str, str], Member] = {}
+        self.glimpses: dict[tuple[str, str, int], Glimpse] = {}
         self.principals: dict[str, Principal] = {}
         self.idempotency: dict[tuple[str, str, str], IdempotencyRecord] = {}
         self.grants: dict[tuple[str, str, str], Grant] = {}
@@ -115,6 +120,7 @@ class Picture:
         self.buckets = {row.sender: row for row in facts.buckets}
         self.tokens = {row.jti: row for row in facts.tokens}
         self.dead_letters = {row.dead_letter_id: row for row in facts.dead_letters}
+        self.guests = set(facts.guests)
         self.members: dict[str, dict[str, Member]] = {}
         for member in facts.members:
             self.members.setdefault(member.thread_id, {})[member.handle] = member
@@ -131,6 +137,10 @@ class Picture:
     def is_member(self, thread_id: str, handle: str) -> bool:
         member = self.members.get(thread_id, {}).get(handle)
         return member is not None and member.left_at is None
+
+    def is_guest(self, thread_id: str, handle: str) -> bool:
+        """Has something in this thread without being in it."""
+        return (thread_id, handle) in self.guests
 
     def is_blocked(self, blocker: str, blocked: str) -> bool:
         block = self.blocks.get((blocker, blocked))
@@ -205,6 +215,10 @@ class Picture:
     def put_member(self, row: Member) -> None:
         self.members.setdefault(row.thread_id, {})[row.handle] = row
         self.changes.members[row.thread_id, row.handle] = row
+
+    def put_glimpse(self, row: Glimpse) -> None:
+        self.guests.add((row.thread_id, row.handle))
+        self.changes.glimpses[row.thread_id, row.handle, row.last_seq] = row
 
     def put_principal(self, row: Principal) -> None:
         self.principals[row.handle] = self.changes.principals[row.handle] = row

@@ -13,7 +13,7 @@ from wakeline.core import guardrail
 from wakeline.core.instant import from_datetime, to_datetime
 from wakeline.core.message import SCHEMA_VERSION, Message, parse_audience
 from wakeline.core.principal import Caller
-from wakeline.core.queries import Delivered, FirstReply, MembersOf, MessageFor, ReceiptsOf, ThreadFor
+from wakeline.core.queries import Delivered, FirstReply, MembersOf, MessageFor, ReceiptsOf
 from wakeline.core.records import DeadLetter
 from wakeline.errors import Forbidden, InvalidArgument, NotFound, Unavailable, WakelineError
 from wakeline.flow.ack import MarkSeen
@@ -108,7 +108,8 @@ class Messages:
         store = self._context.store
         thread_id = request.thread_id or ""
         if not thread_id and request.in_reply_to is not None:
-            found = await store.read(MessageFor(caller.workspace_id, request.in_reply_to, caller.handle))
+            replied = MessageFor(caller.workspace_id, request.in_reply_to, caller.handle, caller.reads_everything)
+            found = await store.read(replied)
             thread_id = found[0].message.thread_id if found else ""
         return tuple(member.handle for member in await store.read(MembersOf(thread_id)))
 
@@ -143,7 +144,8 @@ class Messages:
 
     async def _first_reply(self, caller: Caller, message_id: str) -> wire.MessageView | None:
         store = self._context.store
-        found = await store.read(FirstReply(caller.workspace_id, message_id, caller.handle))
+        asked = FirstReply(caller.workspace_id, message_id, caller.handle, caller.reads_everything)
+        found = await store.read(asked)
         if not found:
             return None
         await mark_seen(self._context, caller, found)
@@ -151,12 +153,11 @@ class Messages:
 
     async def get(self, caller: Caller, message_id: str) -> wire.MessageView:
         store = self._context.store
-        found = await store.read(MessageFor(caller.workspace_id, message_id, caller.handle))
-        row = found[0].message if found else None
-        seen = await store.read(ThreadFor(caller.workspace_id, row.thread_id, caller.handle)) if row else []
-        received = bool(found) and found[0].receipt is not None  # also by who has left the thread since
-        if row is None or not (caller.reads_everything or received or (seen and seen[0].is_member)):
+        asked = MessageFor(caller.workspace_id, message_id, caller.handle, caller.reads_everything)
+        found = await store.read(asked)
+        if not found:
             raise NotFound("MESSAGE_NOT_FOUND", f"There is no message {message_id} that {caller.handle} can see.")
+        row = found[0].message
         view = views.message(row, found[0].receipt, await store.now())
         await mark_seen(self._context, caller, found)
         if not (caller.reads_everything or caller.handle == row.sender):
