@@ -20,7 +20,7 @@ to do next.  Faces render errors, they never invent them.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class WakelineError(Exception):
@@ -34,6 +34,10 @@ class WakelineError(Exception):
         self.hint = CATALOGUE[code] if hint is None else hint
         self.details = details
         self.audited = False  # set by who has counted this refusal, so that nobody counts it twice
+
+    def again(self) -> Self:
+        """The same for somebody else: whoever raises an error adds to its traceback, and may add to its details."""
+        return type(self)(self.code, self.message, self.hint, **self.details)
 
 
 class InvalidArgument(WakelineError):

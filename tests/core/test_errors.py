@@ -80,3 +80,12 @@ def test_only_what_may_pass_by_itself_is_retryable() -> None:
         "RateLimited",
         "Unavailable",
     }
+
+
+def test_an_error_told_again_is_equal_and_shares_nothing() -> None:
+    first = errors.Unusable("STORE_CORRUPT", "It is damaged.", "Restore it.", path="x")
+    second = first.again()
+    second.details["more"] = 1
+    assert type(second) is errors.Unusable
+    assert (second.code, second.message, second.hint) == (first.code, first.message, first.hint)
+    assert first.details == {"path": "x"}

@@ -129,7 +129,8 @@ class Lane:
                 for submission in batch:
                     await self._carry([submission])
                 return
-            outcomes = [_told(error)] * len(batch)
+            told = _told(error)
+            outcomes = [told.again() for _ in batch]
         _settle(batch, outcomes)
 
     async def _commit(self, commands: Sequence[Command[Any]]) -> list[Any]:
