@@ -18,11 +18,10 @@ from wakeline.core.records import DeadLetter
 from wakeline.errors import Forbidden, InvalidArgument, NotFound, Unavailable, WakelineError
 from wakeline.flow.ack import MarkSeen
 from wakeline.flow.bury import Bury
-from wakeline.flow.once import payload_hash
 from wakeline.flow.post import Post, is_undeliverable
 from wakeline.flow.retract import Retract
 from wakeline.service import views
-from wakeline.service.context import Context, check_claims, check_sender
+from wakeline.service.context import Context, check_claims, check_sender, digest
 from wakeline.service.hub import Hub
 
 _encode = msgspec.json.Encoder().encode
@@ -183,9 +182,8 @@ async def mark_seen(context: Context, caller: Caller, shown: list[Delivered]) ->
 
 
 def _digest(request: wire.PostMessage) -> str:
-    """What makes two payloads the same: all that is stored; not how long the caller waits, nor claims it repeats."""
-    claims = dict.fromkeys(("agent_id", "workspace_id", "sender", "from_", "session_id"), UNSET)
-    return payload_hash(msgspec.structs.replace(request, wait_seconds=0, idempotency_key=None, **claims))
+    """How long the caller waits is not part of it, and a message has three more claims to repeat."""
+    return digest(request, wait_seconds=0, idempotency_key=None, sender=UNSET, from_=UNSET, session_id=UNSET)
 
 
 def _instant(request: wire.PostMessage) -> int | None:

@@ -22,9 +22,8 @@ from wakeline.core.thread import Member, Status
 from wakeline.errors import NotFound
 from wakeline.flow.ack import AckThread
 from wakeline.flow.convene import AddMembers, ChangeStatus, CreateThread, RemoveMembers
-from wakeline.flow.once import payload_hash
 from wakeline.service import views
-from wakeline.service.context import Context, check_claims
+from wakeline.service.context import Context, check_claims, digest
 from wakeline.service.messages import mark_seen
 
 SUMMARISED = 500
@@ -45,7 +44,7 @@ class Threads:
             tuple(request.members),
             request.coordinator,
             request.idempotency_key,
-            payload_hash(request),
+            digest(request),
             self._context.rails.direct_messages,
         )
         thread_id = await self._context.store.submit(command)
