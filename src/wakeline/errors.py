@@ -6,6 +6,7 @@
     ├── Forbidden           403  we know, and a rule says no
     ├── NotFound            404  it is not there, or not visible to this caller
     ├── MethodNotAllowed    405  the path is right, the verb is not
+    ├── TooSlow             408  the request did not arrive in time
     ├── Conflict            409  it contradicts what is already stored
     ├── Gone                410  it was there and is no longer kept
     ├── TooLarge            413  more bytes than this server accepts
@@ -58,6 +59,11 @@ class NotFound(WakelineError):
 
 class MethodNotAllowed(WakelineError):
     status = 405
+
+
+class TooSlow(WakelineError):
+    status = 408
+    retryable = True
 
 
 class Conflict(WakelineError):
@@ -126,6 +132,8 @@ CATALOGUE: dict[str, str] = {
     "WORKSPACE_NOT_FOUND": "'wakeline workspace list' shows what exists.",
     # 405
     "METHOD_NOT_ALLOWED": "The Allow header says what this path takes.",
+    # 408
+    "REQUEST_TOO_SLOW": "Send the whole request at once; nothing was done with the part that arrived.",
     # 409
     "IDEMPOTENCY_CONFLICT": "Use a new key for a new payload, or repeat the first payload exactly.",
     "INVALID_THREAD_TRANSITION": "docs/reference/states.md shows which changes exist.",

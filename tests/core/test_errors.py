@@ -78,6 +78,7 @@ def test_every_hint_says_what_to_do() -> None:
 def test_only_what_may_pass_by_itself_is_retryable() -> None:
     assert {name for name, kind in KINDS.items() if kind.retryable} == {
         "RateLimited",
+        "TooSlow",
         "Unavailable",
     }
 

@@ -182,7 +182,9 @@ async def _serve(settings: Settings, parts: Parts) -> None:
     tcp = bind_tcp(settings.host, settings.port)
     with translated():
         unix, path = bind_unix(settings.data, _runtime_directories())
-    listeners = Listeners(application, tcp, unix, settings.drain_seconds)
+    listeners = Listeners(
+        application, tcp, unix, drain_seconds=settings.drain_seconds, receive_seconds=settings.receive_seconds
+    )
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -81,6 +81,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_streams: Annotated[Count, Meta(description="Event streams open at once.")] = 10_000
     stream_buffer: Annotated[Count, Meta(description="Frames a slow stream may lag behind before it is cut.")] = 256
     keepalive_seconds: Annotated[float, Meta(gt=0, description="How often an idle stream shows life, in seconds.")] = 15
+    receive_seconds: Annotated[
+        float, Meta(gt=0, description="How long one request may take to arrive, in seconds; then it is cut off.")
+    ] = 30
     drain_seconds: Annotated[float, Meta(ge=0, description="How long a stopping server finishes work, in seconds.")] = (
         10
     )
