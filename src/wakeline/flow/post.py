@@ -23,7 +23,8 @@ _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder().encode
 
 OPERATION = "post_message"
-# Refusals that mean "there was nowhere to bring it": the message is kept as a dead letter.
+# Refusals that mean "there is nobody to bring it to": the message is kept as a dead letter.  What is wrong in itself or
+# forbidden is not, nor what names a thread that the sender cannot see: to them there is no such thread, ever.
 UNDELIVERABLE = frozenset({"RECIPIENT_UNKNOWN", "NO_RECIPIENTS", "THREAD_CLOSED"})
 
 

@@ -115,8 +115,8 @@ class Messages:
     async def _bury(self, caller: Caller, request: wire.PostMessage, refusal: WakelineError) -> None:
         rails = self._context.rails
         payload = _encode(request).decode()
-        if len(payload.encode()) > rails.dead_letter_bytes:
-            return
+        if len(payload.encode()) > rails.dead_letter_bytes or not rails.dead_letters_per_sender:
+            return  # the refusal then names no dead letter
         letter = DeadLetter(
             self._context.new_id(), caller.workspace_id, caller.handle, refusal.code, refusal.message, payload, 0
         )
