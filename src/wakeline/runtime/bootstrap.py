@@ -55,6 +55,7 @@ class Parts:
     services: Services
     hub: Hub
     retention: Retention
+    issuer: Jwks | None
 
 
 def serve(settings: Settings) -> int:
@@ -96,7 +97,11 @@ async def assemble(settings: Settings, store: Store) -> Parts:
     context = Context(store, rails, clock.new_id)
     hub = Hub(store, max_streams=settings.max_streams, buffer=settings.stream_buffer)
     await hub.start()
-    identity = await _identity(settings, store)
+    issuer = _issuer(settings)
+    identity = await _identity(settings, store, issuer)
+    if issuer is not None:
+        issuer.on_withdrawn(lambda kids: identity.forget(kids=kids))
+        issuer.on_withdrawn(lambda kids: hub.dismiss(lambda caller: caller.kid in kids))
     hub.on_control(identity.hear)
     hub.on_control(lambda row: hub.dismiss(lambda caller: _concerns(row, caller)))
     retention = Retention(
@@ -121,11 +126,12 @@ async def assemble(settings: Settings, store: Store) -> Parts:
             database="postgresql" if settings.database else "sqlite",
             human=settings.human_handle,
             retention=retention.apply,
+            issuer=None if issuer is None else issuer.describe,
         ),
         audit=Audit(context),
         hub=hub,
     )
-    return Parts(store, services, hub, retention)
+    return Parts(store, services, hub, retention, issuer)
 
 
 def _concerns(row: LogEntry, caller: Caller) -> bool:
@@ -138,7 +144,18 @@ async def _first_start(settings: Settings, store: Store) -> None:
         await store.add_workspace(settings.default_workspace, dice.token_hex(4), settings.human_handle)
 
 
-async def _identity(settings: Settings, store: Store) -> Identity:
+def _issuer(settings: Settings) -> Jwks | None:
+    if not settings.jwks_url:
+        return None
+    return Jwks(
+        settings.jwks_url,
+        clock.now,
+        refresh_seconds=settings.jwks_refresh_seconds,
+        keep_seconds=settings.jwks_keep_seconds,
+    )
+
+
+async def _identity(settings: Settings, store: Store, issuer: Jwks | None) -> Identity:
     rows = await store.read(IssuerKeys())
     box = secrets.load_box(settings.data, settings.key, make=not rows)
     if not rows:
@@ -147,9 +164,9 @@ async def _identity(settings: Settings, store: Store) -> Identity:
         rows = [row]
     signing = rows[-1].kid, secrets.open_issuer_key(box, rows[-1])
     external = None
-    if settings.jwks_url:
+    if issuer is not None:
         external = External(
-            Jwks(settings.jwks_url, clock.now).find,
+            issuer.find,
             settings.jwks_issuer or None,
             settings.jwks_audience or None,
             settings.auto_provision,
@@ -173,7 +190,7 @@ def _runtime_directories() -> list[Path]:
 async def _serve(settings: Settings, parts: Parts) -> None:
     application = Application(
         parts.services,
-        Telemetry(),
+        Telemetry(None if parts.issuer is None else parts.issuer.age_seconds),
         body_limit=settings.body_limit,
         clock=clock.now_datetime,
         new_request_id=clock.request_ids(),
@@ -197,6 +214,8 @@ async def _serve(settings: Settings, parts: Parts) -> None:
                 group.create_task(Indexer(parts.store).run()),
                 group.create_task(keep_alive(parts.hub, settings.keepalive_seconds, clock.now)),
             ]
+            if parts.issuer is not None:
+                chores.append(group.create_task(parts.issuer.run()))
             serving = group.create_task(listeners.serve())
             host, port = tcp.getsockname()[:2]
             print(f"Wakeline is ready: http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)  # noqa: T201 - the one promised line

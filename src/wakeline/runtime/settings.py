@@ -63,6 +63,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     jwks_url: Annotated[str, Meta(description="Keys of an external token issuer; empty: the local one only.")] = ""
     jwks_issuer: Annotated[str, Meta(description="What the external issuer calls itself ('iss').")] = ""
     jwks_audience: Annotated[str, Meta(description="What the external issuer calls us ('aud').")] = ""
+    jwks_refresh_seconds: Annotated[
+        float, Meta(gt=0, description="How often the external issuer's keys are fetched, in seconds.")
+    ] = 600
+    jwks_keep_seconds: Annotated[
+        float,
+        Meta(ge=0, description="How long keys of an issuer that cannot be reached are still trusted, in seconds."),
+    ] = 3600
     auto_provision: Annotated[
         bool, Meta(description="Add agents that the external issuer vouches for when they first call.")
     ] = False
