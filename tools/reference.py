@@ -71,8 +71,8 @@ def cli() -> str:
 def _actions(name: str, *, common: bool) -> list[argparse.Action]:
     parser = arguments.build(name, commands.load(name))
     groups = parser._action_groups  # noqa: SLF001 - argparse has no other door to them
-    shared = [id(action) for group in groups if group.title == "common options" for action in group._group_actions]  # noqa: SLF001
-    return [action for action in parser._actions if (id(action) in shared) is common]  # noqa: SLF001
+    shared = [id(action) for group in groups if group.title == "common options" for action in group._group_actions]  # noqa: SLF001 - as above
+    return [action for action in parser._actions if (id(action) in shared) is common]  # noqa: SLF001 - as above
 
 
 def _options(actions: Sequence[argparse.Action]) -> str:
