@@ -244,6 +244,14 @@ def test_who_is_in_a_roles_thread_is_known_inside_only(world: World) -> None:
     world.actors["stranger"].refused("THREAD_NOT_FOUND", "GET", path)
 
 
+@pytest.mark.parametrize("form", ["human", "json", "jsonl", "toon"])
+def test_a_thread_without_its_members_is_shown_in_every_form(world: World, form: str) -> None:
+    asker = Shell(world.node.environ).as_token(str(world.actors["outside sender"].token))
+    for command in ("show", "members"):
+        result = asker.run("thread", command, world.thread_id, "-o", form)
+        assert (result.code, world.actors["holder"].handle in result.out) == (0, False), result.err
+
+
 # -- writing from outside ---------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import HUMAN_ROLE, Caller, Kind, Principal
 from wakeline.core.records import Token
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound
-from wakeline.flow import attend, once
+from wakeline.flow import belong, once
 
 _replace = msgspec.structs.replace
 
@@ -65,7 +65,7 @@ class AddPrincipal(msgspec.Struct, frozen=True):
             self.workspace_id, self.handle, self.kind, " ".join(self.roles), self.display_name, picture.now, by
         )
         picture.put_principal(principal)
-        attend.follow_roles(picture, principal)
+        belong.follow_roles(picture, principal)
         data = {"kind": self.kind, "roles": list(self.roles), "provisioned": self.provisioned}
         picture.append("agent.added", PRINCIPAL_STREAM + self.handle, 0, by, self.handle, data)
         if self.token is not None:
@@ -115,7 +115,7 @@ class ChangePrincipal(msgspec.Struct, frozen=True):
         )
         if changed != before:
             picture.put_principal(changed)
-            attend.follow_roles(picture, changed)
+            belong.follow_roles(picture, changed)
             data = {"roles": changed.roles.split(), "retired": retired_at is not None}
             picture.append("agent.changed", PRINCIPAL_STREAM + self.handle, 0, self.caller.handle, self.handle, data)
         return changed

@@ -11,7 +11,7 @@ from wakeline.core.log import THREAD_STREAM
 from wakeline.core.message import RANK, SCHEMA_VERSION, Box, Message, Receipt
 from wakeline.core.picture import Picture
 from wakeline.core.thread import Thread
-from wakeline.flow.attend import note_guests
+from wakeline.flow.belong import note_guests
 
 _encode = msgspec.json.Encoder().encode
 _replace = msgspec.structs.replace

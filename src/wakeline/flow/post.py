@@ -16,8 +16,7 @@ from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import SYSTEM, Caller, Kind
 from wakeline.core.thread import Status, Thread, ThreadType
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound, WakelineError
-from wakeline.flow import attend, entry, once
-from wakeline.flow.tell import tell_coordinators
+from wakeline.flow import belong, entry, once, tell
 
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder().encode
@@ -259,7 +258,7 @@ class Post(msgspec.Struct, frozen=True):
         thread = route.thread
         if thread.thread_id not in picture.threads:
             picture.put_thread(thread)
-        attend.join(picture, thread, route.joining)
+        belong.join(picture, thread, route.joining)
         rails = self.rails
         default = rails.direct_wake_policy if route.direct else rails.broadcast_wake_policy
         message = _replace(
@@ -271,7 +270,7 @@ class Post(msgspec.Struct, frozen=True):
         if superseded is not None:
             entry.lapse(picture, _replace(superseded, superseded_by=written.message_id), "superseded")
         if self.caller.kind == Kind.HUMAN and route.direct:
-            tell_coordinators(picture, written, route.recipients)
+            tell.coordinators(picture, written, route.recipients)
         epoch = picture.workspace.epoch
         answer = Accepted(written.message_id, written.thread_id, written.seq, written.log_id, written.created_at, epoch)
         key = message.idempotency_key

@@ -1,4 +1,4 @@
-"""Tell a coordinator what went past it."""
+"""Tell a coordinator when a human goes past it to one of its workers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from wakeline.core.thread import Status, ThreadType
 from wakeline.flow import entry
 
 
-def tell_coordinators(picture: Picture, written: Message, recipients: list[str]) -> None:
-    """A human went past a coordinator to one of its workers: the coordinator gets a silent entry."""
+def coordinators(picture: Picture, written: Message, recipients: list[str]) -> None:
+    """Each coordinator whose worker got this message from a human gets a silent entry."""
     for thread in list(picture.threads.values()):
         coordinator = thread.coordinator
         if thread.type != ThreadType.WORKFLOW or thread.status != Status.ACTIVE or coordinator is None:
