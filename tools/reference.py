@@ -71,8 +71,8 @@ def cli() -> str:
 def _actions(name: str, *, common: bool) -> list[argparse.Action]:
     parser = arguments.build(name, commands.load(name))
     groups = parser._action_groups  # noqa: SLF001 - argparse has no other door to them
-    shared = [id(action) for group in groups if group.title == "common options" for action in group._group_actions]  # noqa: SLF001
-    return [action for action in parser._actions if (id(action) in shared) is common]  # noqa: SLF001
+    shared = [id(action) for group in groups if group.title == "common options" for action in group._group_actions]  # noqa: SLF001 - as above
+    return [action for action in parser._actions if (id(action) in shared) is common]  # noqa: SLF001 - as above
 
 
 def _options(actions: Sequence[argparse.Action]) -> str:
@@ -331,6 +331,7 @@ PURPOSES = {
     "dead_letters": "Messages that could not be brought to anybody, with the reason.",
     "deliveries": "One event or digest on its way to one receiver, with its ladder and outcome.",
     "delivery_steps": "What happened to a delivery, step by step; rows are added, never changed.",
+    "glimpses": "Where in a role's thread somebody outside it sent or received something.",
     "grants": "Permissions between two principals; a revoked grant stays as a row.",
     "idempotency": "The first answer to each idempotency key, as long as its message is kept.",
     "issuer_keys": "The keys that sign tokens; the private half is encrypted.",

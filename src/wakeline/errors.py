@@ -6,6 +6,7 @@
     ├── Forbidden           403  we know, and a rule says no
     ├── NotFound            404  it is not there, or not visible to this caller
     ├── MethodNotAllowed    405  the path is right, the verb is not
+    ├── TooSlow             408  the request did not arrive in time
     ├── Conflict            409  it contradicts what is already stored
     ├── Gone                410  it was there and is no longer kept
     ├── TooLarge            413  more bytes than this server accepts
@@ -20,7 +21,7 @@ to do next.  Faces render errors, they never invent them.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class WakelineError(Exception):
@@ -34,6 +35,10 @@ class WakelineError(Exception):
         self.hint = CATALOGUE[code] if hint is None else hint
         self.details = details
         self.audited = False  # set by who has counted this refusal, so that nobody counts it twice
+
+    def again(self) -> Self:
+        """The same for somebody else: whoever raises an error adds to its traceback, and may add to its details."""
+        return type(self)(self.code, self.message, self.hint, **self.details)
 
 
 class InvalidArgument(WakelineError):
@@ -54,6 +59,11 @@ class NotFound(WakelineError):
 
 class MethodNotAllowed(WakelineError):
     status = 405
+
+
+class TooSlow(WakelineError):
+    status = 408
+    retryable = True
 
 
 class Conflict(WakelineError):
@@ -114,8 +124,8 @@ CATALOGUE: dict[str, str] = {
     "NOT_FOUND": "Check the path against /openapi.json.",
     "THREAD_NOT_FOUND": "List what you can see with GET /v1/threads.",
     "MESSAGE_NOT_FOUND": "Check the message_id; GET /v1/inbox and thread reads give it.",
-    "RECIPIENT_UNKNOWN": "GET /v1/agents lists who exists; the message is kept as a dead letter and can be re-driven.",
-    "NO_RECIPIENTS": "Nobody holds that role now; the message is kept as a dead letter and can be re-driven.",
+    "RECIPIENT_UNKNOWN": "GET /v1/agents lists who exists; if the details name a dead letter, it keeps the message.",
+    "NO_RECIPIENTS": "Nobody holds that role now; if the details name a dead letter, it keeps the message.",
     "SESSION_NOT_FOUND": "GET /v1/sessions lists yours, GET /v1/peers those of others.",
     "AGENT_NOT_FOUND": "GET /v1/agents lists who exists.",
     "TOKEN_NOT_FOUND": "'wakeline token list' shows the tokens.",
@@ -127,10 +137,12 @@ CATALOGUE: dict[str, str] = {
     "WORKSPACE_NOT_FOUND": "'wakeline workspace list' shows what exists.",
     # 405
     "METHOD_NOT_ALLOWED": "The Allow header says what this path takes.",
+    # 408
+    "REQUEST_TOO_SLOW": "Send the whole request at once; nothing was done with the part that arrived.",
     # 409
     "IDEMPOTENCY_CONFLICT": "Use a new key for a new payload, or repeat the first payload exactly.",
     "INVALID_THREAD_TRANSITION": "docs/reference/states.md shows which changes exist.",
-    "THREAD_CLOSED": "Open a new thread; the message is kept as a dead letter.",
+    "THREAD_CLOSED": "Open a new thread; if the details name a dead letter, it keeps the message.",
     "AGENT_EXISTS": "Handles are never reused; choose another, or make a token with 'wakeline token create'.",
     "WORKSPACE_EXISTS": "Choose another name.",
     "NON_MONOTONIC_CURSOR": "Read the cursor again; it never goes back.",

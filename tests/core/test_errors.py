@@ -78,5 +78,15 @@ def test_every_hint_says_what_to_do() -> None:
 def test_only_what_may_pass_by_itself_is_retryable() -> None:
     assert {name for name, kind in KINDS.items() if kind.retryable} == {
         "RateLimited",
+        "TooSlow",
         "Unavailable",
     }
+
+
+def test_an_error_told_again_is_equal_and_shares_nothing() -> None:
+    first = errors.Unusable("STORE_CORRUPT", "It is damaged.", "Restore it.", path="x")
+    second = first.again()
+    second.details["more"] = 1
+    assert type(second) is errors.Unusable
+    assert (second.code, second.message, second.hint) == (first.code, first.message, first.hint)
+    assert first.details == {"path": "x"}

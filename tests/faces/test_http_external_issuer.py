@@ -1,77 +1,19 @@
 from __future__ import annotations
 
-import json
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.faces.http_calls import Actor, error_of, new_name, operator
+from tests.faces.listener import Listener
+from tests.issuer import AUDIENCE, ISSUER, Issuer
 from wakeline.testing.server import Answer, ServerProcess
-
-AUDIENCE, ISSUER = "wakeline-of-acme", "https://issuer.example"
-
-
-class Issuer:
-    """An identity provider of our own, which publishes its keys over real HTTP."""
-
-    def __init__(self) -> None:
-        self.keys: dict[str, Any] = {
-            "ed": (Ed25519PrivateKey.generate(), "EdDSA"),
-            "rsa": (rsa.generate_private_key(65537, 2048), "RS256"),
-            "ec": (ec.generate_private_key(ec.SECP256R1()), "ES256"),
-        }
-        self.fetched = 0
-        issuer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                issuer.fetched += 1
-                body = json.dumps(issuer.document()).encode()
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body[:100])
-                self.wfile.flush()
-                time.sleep(0.05)  # the rest comes when it comes
-                self.wfile.write(body[100:])
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/keys"
-
-    def document(self) -> dict[str, Any]:
-        published = []
-        for kid, (key, algorithm) in self.keys.items():
-            made = jwt.get_algorithm_by_name(algorithm).to_jwk(key.public_key(), as_dict=True)
-            published.append({**made, "kid": kid, "alg": algorithm, "use": "sig"})
-        return {"keys": published}
-
-    def token(self, handle: str, kid: str = "ed", **changed: Any) -> str:
-        now = int(time.time())
-        claims = {
-            "iss": ISSUER, "aud": AUDIENCE, "agent_id": handle, "workspace_id": "default", "role": "participant",
-            "iat": now, "exp": now + 600, "jti": new_name("jti")[1:], **changed,
-        }  # fmt: skip
-        key, algorithm = self.keys[kid]
-        given = {name: value for name, value in claims.items() if value is not None}
-        return jwt.encode(given, key, algorithm=algorithm, headers={"kid": kid})
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -235,3 +177,48 @@ def test_an_issuer_that_is_away_is_no_reason_to_let_anybody_in(tmp_path: Path, i
             error_of(who(server, issuer.token(handle)), "ISSUER_UNAVAILABLE")
         token = operator(server).post("/v1/tokens", handle=handle)["token"]
         assert who(server, token).status == 200
+
+
+# -- keys come and go -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def own_issuer() -> Iterator[Issuer]:
+    issuer = Issuer()
+    yield issuer
+    issuer.close()
+
+
+@pytest.mark.guarantee("G-TOKEN")
+def test_what_a_withdrawn_key_vouched_for_is_forgotten(tmp_path: Path, own_issuer: Issuer) -> None:
+    with _serve(tmp_path / "data", own_issuer, jwks_refresh_seconds=0.1) as server:
+        handle = known(server)
+        agent, other = (Actor(server, handle, own_issuer.token(handle, kid)) for kid in ("rsa", "ed"))
+        with Listener(agent) as stream, Listener(other) as going_on:
+            del own_issuer.keys["rsa"]
+            stream.wait_for_end()
+            error_of(agent.call("GET", "/v1/whoami"), "TOKEN_INVALID")
+            other.send("@me", body="still here")
+            assert going_on.take(1)[0].body == "still here"
+
+
+@pytest.mark.guarantee("G-TOKEN")
+def test_an_issuer_that_stays_away_is_not_trusted_for_ever(tmp_path: Path, own_issuer: Issuer) -> None:
+    with _serve(tmp_path / "data", own_issuer, jwks_refresh_seconds=0.1, jwks_keep_seconds=0.5) as server:
+        handle = known(server)
+        agent = Actor(server, handle, own_issuer.token(handle))
+        with Listener(agent) as stream:
+            assert "3 keys" in issuer_check(server)["detail"]
+            own_issuer.is_down = True
+            stream.wait_for_end()
+        error_of(agent.call("GET", "/v1/whoami"), "ISSUER_UNAVAILABLE")
+        check = issuer_check(server)
+        assert (check["ok"], "cannot be fetched" in check["detail"]) == (True, True)
+        assert "wakeline_issuer_keys_age_seconds" in server.call("GET", "/metrics").body.decode()
+
+
+def issuer_check(server: ServerProcess) -> dict[str, Any]:
+    ready = server.call("GET", "/readyz").json()
+    assert ready["ready"]
+    [check] = [one for one in ready["checks"] if one["name"] == "issuer"]
+    return dict(check)

@@ -193,3 +193,12 @@ def test_a_block_closes_an_inbox_that_a_grant_opened(alice: Actor, bob: Actor) -
     bob.post("/v1/grants", scope="CAN_READ_INBOX_OF", grantee=alice.handle, owner=bob.handle)
     bob.post("/v1/blocks", blocked=alice.handle)
     alice.refused("BLOCKED", "GET", f"/v1/inbox?of={bob.handle}")
+
+
+@pytest.mark.parametrize("nobody", ["@nobody-at-all", "@system", "@me"])
+def test_who_is_not_there_has_no_inbox(node: ServerProcess, alice: Actor, bob: Actor, nobody: str) -> None:
+    for actor in (operator(node), alice, new_agent(node, "auditor", "auditor")):
+        actor.refused("AGENT_NOT_FOUND", "GET", f"/v1/inbox?of={nobody}")
+    alice.send(bob, body="before")
+    operator(node).do("PATCH", f"/v1/agents/{bob.handle}", retired=True)
+    assert operator(node).inbox(of=bob.handle)["unread"] == 1  # what was sent to who left is still there

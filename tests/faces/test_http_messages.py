@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.faces.http_calls import HUMAN, NOWHERE, Actor, new_agent, new_token, operator
+from tests.faces.http_calls import HUMAN, NOWHERE, Actor, new_agent, new_name, new_token, operator
 from wakeline.testing.server import ServerProcess
 
 MESSAGE_FIELDS = {
@@ -241,6 +241,22 @@ def test_the_same_key_and_payload_is_the_first_answer(alice: Actor, bob: Actor) 
     )
     assert first == again == claimed
     assert bob.unread() == ["once"]
+
+
+@pytest.mark.guarantee("G-ONCE")
+@pytest.mark.parametrize(
+    ("path", "other"),
+    [("/v1/threads", {"type": "incident"}), ("/v1/agents", {"display_name": "x"}), ("/v1/tokens", {"note": "x"})],
+)
+def test_repeating_a_claim_makes_no_other_payload(
+    node: ServerProcess, alice: Actor, path: str, other: dict[str, str]
+) -> None:
+    me, key = operator(node), new_name("key")
+    named = new_name("new") if path == "/v1/agents" else alice.handle
+    wanted: dict[str, Any] = {"title": "plan"} if path == "/v1/threads" else {"handle": named}
+    first = me.post(path, **wanted, idempotency_key=key)
+    assert me.post(path, **wanted, idempotency_key=key, agent_id=HUMAN, workspace_id="default") == first
+    me.refused("IDEMPOTENCY_CONFLICT", "POST", path, **wanted, **other, idempotency_key=key)
 
 
 def test_the_same_key_with_another_payload_is_a_conflict(alice: Actor, bob: Actor, carol: Actor) -> None:

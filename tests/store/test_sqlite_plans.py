@@ -9,8 +9,8 @@ from wakeline.store import statements
 from wakeline.store.sqlite.connection import prepare
 from wakeline.store.sqlite.facts import PARTS
 
-# These are asked for a whole workspace, or for its few active workflows and waits.
-WHOLE = {"everyone", "workflow_threads", "workflow_members", "waits"}
+# These are asked for a whole workspace, or for its few active workflows, waits and threads of roles.
+WHOLE = {"everyone", "workflow_threads", "workflow_members", "role_threads", "role_memberships", "waits"}
 LOOKUPS = sorted({part for parts in PARTS.values() for part, _ in parts} - WHOLE)
 
 
@@ -30,6 +30,15 @@ def test_what_a_batch_asks_for_is_found_by_its_key(connection: apsw.Connection, 
     for step in steps:
         assert step.startswith("SEARCH"), plan
         assert not step.endswith("(workspace_id=?)"), plan
+
+
+@pytest.mark.guarantee("G-COST")
+@pytest.mark.parametrize("name", ["message_for", "first_reply", "thread_for", "thread_glimpses"])
+def test_who_may_read_what_is_found_by_keys(connection: apsw.Connection, name: str) -> None:
+    statement = statements.load("sqlite", name)
+    values = tuple(1 for _ in statement.parameters)
+    plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", values)]
+    assert not [step for step in plan if step.startswith("SCAN") or "TEMP B-TREE" in step], plan
 
 
 def test_active_workflows_have_an_index_of_their_own(connection: apsw.Connection) -> None:

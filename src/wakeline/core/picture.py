@@ -31,7 +31,7 @@ from wakeline.core.records import (
 )
 from wakeline.core.session import Session
 from wakeline.core.subscription import Subscription, SubscriptionKey
-from wakeline.core.thread import Member, Thread
+from wakeline.core.thread import Glimpse, Member, Thread
 from wakeline.core.wake import Wake
 
 _encode = msgspec.json.Encoder().encode
@@ -50,6 +50,8 @@ class Needs(msgspec.Struct):
     receipts: set[tuple[str, str]] = msgspec.field(default_factory=set)  # (message id, recipient)
     unread_until: set[tuple[str, str, int]] = msgspec.field(default_factory=set)  # (thread, recipient, seq)
     workflows_of: set[str] = msgspec.field(default_factory=set)  # handles: brings the active workflows they work in
+    role_threads_of: set[str] = msgspec.field(default_factory=set)  # handles: brings every role's thread, their places
+    guests: set[tuple[str, str]] = msgspec.field(default_factory=set)  # (thread, handle): brings those with a glimpse
     idempotency: set[tuple[str, str, str]] = msgspec.field(default_factory=set)  # (sender, operation, key)
     senders: set[str] = msgspec.field(default_factory=set)  # brings buckets, grants to, blocks against, causes
     tokens: set[str] = msgspec.field(default_factory=set)
@@ -89,6 +91,7 @@ class Facts(msgspec.Struct):
     cursors: list[Cursor] = []
     consumers: list[Consumer] = []
     waits: list[Wait] = []
+    guests: list[tuple[str, str]] = []
 
 
 class Changes:
@@ -103,6 +106,7 @@ class Changes:
         "dead_letters",
         "deliveries",
         "delivery_steps",
+        "glimpses",
         "grants",
         "idempotency",
         "log",
@@ -130,6 +134,7 @@ class Changes:
         self.threads: dict[str, Thread] = {}
         self.thread_tails: dict[str, Thread] = {}  # only their end moved; never a thread that is in `threads` too
         self.members: dict[tuple[str, str], Member] = {}
+        self.glimpses: dict[tuple[str, str, int], Glimpse] = {}
         self.principals: dict[str, Principal] = {}
         self.idempotency: dict[tuple[str, str, str], IdempotencyRecord] = {}
         self.grants: dict[tuple[str, str, str], Grant] = {}
@@ -177,6 +182,7 @@ class Picture:
         self.cursors = {(row.consumer_id, row.stream_name, row.subject_id): row for row in facts.cursors}
         self.consumers = {row.name: row for row in facts.consumers}
         self.waits = {row.message_id: row for row in facts.waits}
+        self.guests = set(facts.guests)
         self.members: dict[str, dict[str, Member]] = {}
         for member in facts.members:
             self.members.setdefault(member.thread_id, {})[member.handle] = member
@@ -193,6 +199,10 @@ class Picture:
     def is_member(self, thread_id: str, handle: str) -> bool:
         member = self.members.get(thread_id, {}).get(handle)
         return member is not None and member.left_at is None
+
+    def is_guest(self, thread_id: str, handle: str) -> bool:
+        """Has something in this thread without being in it."""
+        return (thread_id, handle) in self.guests
 
     def is_blocked(self, blocker: str, blocked: str) -> bool:
         block = self.blocks.get((blocker, blocked))
@@ -267,6 +277,10 @@ class Picture:
     def put_member(self, row: Member) -> None:
         self.members.setdefault(row.thread_id, {})[row.handle] = row
         self.changes.members[row.thread_id, row.handle] = row
+
+    def put_glimpse(self, row: Glimpse) -> None:
+        self.guests.add((row.thread_id, row.handle))
+        self.changes.glimpses[row.thread_id, row.handle, row.last_seq] = row
 
     def put_principal(self, row: Principal) -> None:
         self.principals[row.handle] = self.changes.principals[row.handle] = row

@@ -5,6 +5,7 @@ Every refusal names the rule that refused; the catalogue's hint says what would 
 
 from __future__ import annotations
 
+from wakeline.core.message import Message
 from wakeline.core.picture import Picture
 from wakeline.core.principal import AUDITOR, Caller, Kind, Principal
 from wakeline.core.thread import Thread
@@ -37,10 +38,25 @@ def require_operator(caller: Caller, what: str) -> None:
         raise Forbidden("OPERATOR_REQUIRED", f"Only the operator may {what}.", rule="operator")
 
 
+def may_read(picture: Picture, message: Message, caller: Caller) -> bool:
+    """Whoever reads everything or is in the thread now; whoever sent it; whoever it was brought to.
+
+    This is the one rule of who reads a message; `store/sql/visible.sql` says the same where the store is read.  A
+    command that asks must need the caller's receipt.
+    """
+    return (
+        caller.reads_everything
+        or message.sender == caller.handle
+        or picture.is_member(message.thread_id, caller.handle)
+        or (message.thread_id, message.seq, caller.handle) in picture.receipts
+    )
+
+
 def visible_thread(picture: Picture, thread_id: str, caller: Caller) -> Thread:
     """The thread, if the caller may know of it.  To others it does not exist, so that ids tell nothing."""
-    thread = picture.threads.get(thread_id)
-    if thread is None or not (caller.reads_everything or picture.is_member(thread_id, caller.handle)):
+    thread, handle = picture.threads.get(thread_id), caller.handle
+    known = picture.is_member(thread_id, handle) or picture.is_guest(thread_id, handle)
+    if thread is None or not (caller.reads_everything or known):
         raise NotFound("THREAD_NOT_FOUND", f"There is no thread {thread_id} that {caller.handle} can see.")
     return thread
 

@@ -61,6 +61,7 @@ class Caller(msgspec.Struct, frozen=True):
     session_id: str | None = None
     expires_at: int | None = None
     operator: bool = False
+    kid: str | None = None  # the outside issuer's key that vouches for it
 
     @property
     def is_human(self) -> bool:

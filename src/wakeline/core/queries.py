@@ -69,12 +69,16 @@ def _count(handle: str, number: int) -> tuple[str, int]:
 
 
 class SeenThread(msgspec.Struct, frozen=True):
+    """A thread and what it is to the reader: its own, or one in which it had a last glimpse of this seq and time."""
+
     thread: Thread
     is_member: bool
+    glimpsed_seq: int | None
+    glimpsed_at: int | None
 
 
 def _seen_thread(*columns: Any) -> SeenThread:
-    return SeenThread(Thread(*columns[:_THREAD_WIDTH]), bool(columns[_THREAD_WIDTH]))
+    return SeenThread(Thread(*columns[:_THREAD_WIDTH]), bool(columns[-3]), *columns[-2:])
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -88,9 +92,12 @@ class Figures(msgspec.Struct, frozen=True):
 
 
 class MessageFor(Query[Delivered], frozen=True):
+    """A message, if the reader may read it.  `everything`, here and below: the reader reads everything."""
+
     workspace_id: int
     message_id: str
     reader: str
+    everything: bool
     row = _delivered
 
 
@@ -139,11 +146,12 @@ class UnreadCounts(Query[tuple[str, int]], frozen=True):
 
 
 class FirstReply(Query[Delivered], frozen=True):
-    """The first message that answers this one and that the asker may see."""
+    """The first message of somebody else that answers this one and that the reader may read."""
 
     workspace_id: int
     message_id: str
-    asker: str
+    reader: str
+    everything: bool
     row = _delivered
 
 
@@ -167,6 +175,13 @@ class ThreadPage(Query[Delivered], frozen=True):
     since_seq: int
     reader: str
     limit: int
+    row = _delivered
+
+
+class ThreadGlimpses(ThreadPage, frozen=True):
+    """The same of a role's thread for somebody who is not in it: what they sent, and what was sent to them."""
+
+    everything: bool = False
     row = _delivered
 
 
@@ -202,11 +217,12 @@ class LogVisible(Query[Entry], frozen=True):
     until: int
     reader: str
     limit: int
+    everything: bool = False
     row = _entry
 
 
 class LogMembers(Query[tuple[int, str]], frozen=True):
-    """Who may see each thread's rows of a stretch of the log: (log_id, handle)."""
+    """Who may see each thread's rows of a stretch of the log: (log_id, handle), each once."""
 
     workspace_id: int
     after: int

@@ -51,6 +51,7 @@ class Thread(msgspec.Struct, frozen=True, array_like=True, gc=False):
     created_at: int
     updated_at: int
     closed_at: int | None = None
+    role: str | None = None  # whose standing thread it is; also once closed, when the key is gone
     turns: int = 0  # changes of speaker among agents since something last moved on
     repeats: int = 0  # how often the last text was said in a row
     last_sender: str | None = None
@@ -66,6 +67,20 @@ class Member(msgspec.Struct, frozen=True, array_like=True, gc=False):
     last_read_seq: int = 0
     left_at: int | None = None
     session_id: str | None = None  # the member's session that last acted here
+
+
+class Glimpse(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A stretch of a role's thread in which somebody who is not in it sent or received something.
+
+    It is how their few messages are found among all others, and never a permission: the rule is asked for each.  The
+    stretches of one handle do not overlap.
+    """
+
+    thread_id: str
+    handle: str
+    workspace_id: int
+    first_seq: int
+    last_seq: int
 
 
 def check_transition(thread: Thread, wanted: Status, caller: Caller, *, override: bool, reason: str | None) -> None:

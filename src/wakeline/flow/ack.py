@@ -103,28 +103,45 @@ class AckThread(msgspec.Struct, frozen=True):
     def needs(self, needs: Needs) -> None:
         needs.handles.add(self.caller.handle)
         needs.threads.add(self.thread_id)
+        needs.guests.add((self.thread_id, self.caller.handle))
         needs.unread_until.add((self.thread_id, self.caller.handle, self.last_read_seq))
 
     def decide(self, picture: Picture) -> int:
         handle = self.caller.handle
         policy.admit(picture, self.caller)
         thread = policy.visible_thread(picture, self.thread_id, self.caller)
-        if self.last_read_seq > thread.last_seq:
+        inside = picture.is_member(self.thread_id, handle)
+        # Where a role's thread ends is no business of who is not in it.
+        if (inside or self.caller.reads_everything) and self.last_read_seq > thread.last_seq:
             raise Conflict("NOT_WRITTEN_YET", f"The thread ends at seq {thread.last_seq}.", last_seq=thread.last_seq)
-        member = picture.members.get(self.thread_id, {}).get(handle)
-        if member is None or member.left_at is not None:
-            return 0  # who may look without being a member has no read state to keep
-        for receipt in list(picture.receipts.values()):
-            mine = receipt.thread_id == self.thread_id and receipt.recipient == handle
-            if mine and receipt.seq <= self.last_read_seq and receipt.read_at is None:
-                picture.put_receipt(_read(receipt, picture.now))
+        fresh = self._mark(picture)
+        if not inside:  # who may look without being a member has their mail to read and no position to keep
+            if fresh:
+                self._record(picture)
+            return 0
+        member = picture.members[self.thread_id][handle]
         if self.last_read_seq <= member.last_read_seq:
             return member.last_read_seq
         picture.put_member(_replace(member, last_read_seq=self.last_read_seq))
-        stream = THREAD_STREAM + self.thread_id
-        data = {"last_read_seq": self.last_read_seq}
-        picture.append("thread.acked", stream, self.last_read_seq, handle, None, data)
+        self._record(picture)
         return self.last_read_seq
+
+    def _mark(self, picture: Picture) -> int:
+        """Read what the caller has received up to there.  Answers how much of it was not read before."""
+        fresh = [
+            receipt
+            for receipt in picture.receipts.values()
+            if (receipt.thread_id, receipt.recipient) == (self.thread_id, self.caller.handle)
+            and receipt.seq <= self.last_read_seq
+            and receipt.read_at is None
+        ]
+        for receipt in fresh:
+            picture.put_receipt(_read(receipt, picture.now))
+        return len(fresh)
+
+    def _record(self, picture: Picture) -> None:
+        stream, data = THREAD_STREAM + self.thread_id, {"last_read_seq": self.last_read_seq}
+        picture.append("thread.acked", stream, self.last_read_seq, self.caller.handle, None, data)
 
 
 def _read(receipt: Receipt, now: int) -> Receipt:

@@ -10,7 +10,7 @@ from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller, Kind
 from wakeline.core.thread import Status, Thread, ThreadType, check_transition
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound
-from wakeline.flow import entry, once
+from wakeline.flow import belong, entry, once
 
 _replace = msgspec.structs.replace
 
@@ -58,7 +58,7 @@ class CreateThread(msgspec.Struct, frozen=True):
             self.coordinator, None, 0, picture.now, picture.now,
         )  # fmt: skip
         picture.put_thread(thread)
-        entry.join(picture, thread, members)
+        belong.join(picture, thread, members)
         data = {"type": self.type, "title": self.title, "members": members}
         picture.append("thread.created", THREAD_STREAM + self.thread_id, 0, caller.handle, self.thread_id, data)
         once.remember(picture, caller.handle, CREATE, key, self.digest, self.thread_id, self.thread_id)
@@ -87,6 +87,7 @@ class _ThreadChange(msgspec.Struct, frozen=True):
         needs.handles.add(self.caller.handle)
         needs.senders.add(self.caller.handle)
         needs.threads.add(self.thread_id)
+        needs.guests.add((self.thread_id, self.caller.handle))
 
     def _open_thread(self, picture: Picture) -> Thread:
         policy.admit(picture, self.caller)
@@ -107,7 +108,7 @@ class AddMembers(_ThreadChange, frozen=True):
         policy.require_manager(thread, self.caller, "add members")
         _require_named(thread)
         check_joinable(picture, self.caller, list(self.members), self.direct_messages)
-        joined = entry.join(picture, thread, self.members)
+        joined = belong.join(picture, thread, self.members)
         if joined:
             text = f"{self.caller.handle} added {', '.join(joined)}."
             about = {"event": "members_added", "members": joined}
@@ -157,7 +158,9 @@ class ChangeStatus(_ThreadChange, frozen=True):
 
     def decide(self, picture: Picture) -> None:
         thread = self._open_thread(picture)
-        if not (self.caller.manages_threads or picture.is_member(self.thread_id, self.caller.handle)):
+        inside = self.caller.manages_threads or picture.is_member(self.thread_id, self.caller.handle)
+        # An escalation may go to somebody outside the role whose thread it is; they answer it from there.
+        if not (inside or thread.escalation_owner == self.caller.handle):
             raise Forbidden("NOT_A_MEMBER", f"{self.caller.handle} is not a member.", rule="membership")
         owner = self._owner(picture, thread)
         if thread.status == self.status and owner == thread.escalation_owner:
@@ -206,7 +209,8 @@ class ChangeStatus(_ThreadChange, frozen=True):
         }
         told = [handle for handle in picture.members_of(self.thread_id) if handle != self.caller.handle]
         if owner is not None and owner != self.caller.handle and owner not in told:
-            entry.join(picture, changed, [owner])
+            if thread.role is None:
+                belong.join(picture, changed, [owner])
             told.append(owner)
         body = f"{text}: {self.reason}" if self.reason else f"{text}."
         entry.write_system(picture, changed, self.entry_id, self.caller.handle, body, told, about)

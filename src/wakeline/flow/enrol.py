@@ -11,7 +11,7 @@ from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import HUMAN_ROLE, Caller, Kind, Principal
 from wakeline.core.records import Token
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound
-from wakeline.flow import once
+from wakeline.flow import belong, once
 
 _replace = msgspec.structs.replace
 
@@ -42,6 +42,7 @@ class AddPrincipal(msgspec.Struct, frozen=True):
 
     def needs(self, needs: Needs) -> None:
         needs.handles.update((self.caller.handle, self.handle))
+        needs.role_threads_of.add(self.handle)
         if self.idempotency_key is not None:
             needs.idempotency.add((self.caller.handle, ADD, self.idempotency_key))
 
@@ -64,6 +65,7 @@ class AddPrincipal(msgspec.Struct, frozen=True):
             self.workspace_id, self.handle, self.kind, " ".join(self.roles), self.display_name, picture.now, by
         )
         picture.put_principal(principal)
+        belong.follow_roles(picture, principal)
         data = {"kind": self.kind, "roles": list(self.roles), "provisioned": self.provisioned}
         picture.append("agent.added", PRINCIPAL_STREAM + self.handle, 0, by, self.handle, data)
         if self.token is not None:
@@ -86,6 +88,7 @@ class ChangePrincipal(msgspec.Struct, frozen=True):
 
     def needs(self, needs: Needs) -> None:
         needs.handles.update((self.caller.handle, self.handle))
+        needs.role_threads_of.add(self.handle)
 
     def decide(self, picture: Picture) -> Principal:
         policy.admit(picture, self.caller)
@@ -112,6 +115,7 @@ class ChangePrincipal(msgspec.Struct, frozen=True):
         )
         if changed != before:
             picture.put_principal(changed)
+            belong.follow_roles(picture, changed)
             data = {"roles": changed.roles.split(), "retired": retired_at is not None}
             picture.append("agent.changed", PRINCIPAL_STREAM + self.handle, 0, self.caller.handle, self.handle, data)
         return changed

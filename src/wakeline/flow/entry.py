@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from wakeline.core.log import THREAD_STREAM
-from wakeline.core.message import RANK, SCHEMA_VERSION, Message, Receipt
+from wakeline.core.message import RANK, SCHEMA_VERSION, Box, Message, Receipt
 from wakeline.core.picture import Picture
-from wakeline.core.thread import Member, Thread
+from wakeline.core.thread import Thread
+from wakeline.flow.belong import note_guests
 
 _encode = msgspec.json.Encoder().encode
 _replace = msgspec.structs.replace
 
 
-def join(picture: Picture, thread: Thread, handles: Iterable[str]) -> list[str]:
-    """Make these handles members; those who are members already stay as they are."""
-    joined = []
-    for handle in handles:
-        before = picture.members.get(thread.thread_id, {}).get(handle)
-        if before is not None and before.left_at is None:
-            continue
-        read = 0 if before is None else before.last_read_seq
-        picture.put_member(
-            Member(thread.thread_id, handle, thread.workspace_id, picture.now, thread.last_seq + 1, read)
-        )
-        joined.append(handle)
-    return joined
-
-
-def write(picture: Picture, thread: Thread, message: Message, recipients: Iterable[str]) -> Message:
+def write(picture: Picture, thread: Thread, message: Message, recipients: Sequence[str]) -> Message:
     """Append the message to the thread; seq, log_id and time are given here, nowhere else."""
     seq = thread.last_seq + 1
     log_id = picture.append("message.posted", THREAD_STREAM + thread.thread_id, seq, message.sender, message.message_id)
@@ -43,6 +29,8 @@ def write(picture: Picture, thread: Thread, message: Message, recipients: Iterab
         picture.put_receipt(
             Receipt(thread.thread_id, seq, handle, thread.workspace_id, log_id, rank, message.expires_at)
         )
+    if thread.role is not None:
+        note_guests(picture, thread, seq, {message.sender, *recipients})
     return message
 
 
@@ -80,3 +68,11 @@ def write_system(
         created_at=0,
     )
     return write(picture, picture.threads.get(thread.thread_id, thread), message, recipients)
+
+
+def lapse(picture: Picture, message: Message, why: str) -> None:
+    """The message no longer counts: nobody who has not read it yet is asked to."""
+    picture.mark_message(message)
+    for receipt in list(picture.receipts.values()):
+        if (receipt.thread_id, receipt.seq) == (message.thread_id, message.seq) and receipt.box == Box.UNREAD:
+            picture.put_receipt(_replace(receipt, box=int(Box.LAPSED), lapsed=why))

@@ -11,18 +11,19 @@ import msgspec
 from wakeline.core import guardrail, policy
 from wakeline.core.guardrail import Guardrails
 from wakeline.core.ids import derived
-from wakeline.core.message import Audience, Box, Message, audience_key, is_standing
+from wakeline.core.message import Audience, Message, audience_key, is_standing
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import SYSTEM, Caller, Kind
 from wakeline.core.thread import Status, Thread, ThreadType
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound, WakelineError
-from wakeline.flow import entry, once
+from wakeline.flow import belong, entry, once, tell
 
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder().encode
 
 OPERATION = "post_message"
-# Refusals that mean "there was nowhere to bring it": the message is kept as a dead letter.
+# Refusals that mean "there is nobody to bring it to": the message is kept as a dead letter.  What is wrong in itself or
+# forbidden is not, nor what names a thread that the sender cannot see: to them there is no such thread, ever.
 UNDELIVERABLE = frozenset({"RECIPIENT_UNKNOWN", "NO_RECIPIENTS", "THREAD_CLOSED"})
 
 
@@ -68,8 +69,10 @@ class Post(msgspec.Struct, frozen=True):
             needs.idempotency.add((sender, OPERATION, message.idempotency_key))
         if self.thread_id is not None:
             needs.threads.add(self.thread_id)
+            needs.guests.add((self.thread_id, sender))
         if message.in_reply_to is not None:
             needs.messages.add(message.in_reply_to)
+            needs.receipts.add((message.in_reply_to, sender))
         if message.supersedes is not None:
             needs.messages.add(message.supersedes)
             needs.receipts_of.add(message.supersedes)
@@ -106,6 +109,8 @@ class Post(msgspec.Struct, frozen=True):
 
     def _route(self, picture: Picture) -> Route:
         replied = self._replied(picture)
+        if self.audience is not None and self._is_own_thread(picture, self.audience):
+            return self._to_many(picture, self.audience)
         if self.thread_id is not None or (self.audience is None and replied is not None):
             thread_id = self.thread_id or (replied.thread_id if replied is not None else "")
             return self._into_thread(picture, thread_id, replied)
@@ -122,24 +127,24 @@ class Post(msgspec.Struct, frozen=True):
         if message_id is None:
             return None
         replied = picture.messages.get(message_id)
-        if replied is None or not (
-            self.caller.reads_everything or picture.is_member(replied.thread_id, self.caller.handle)
-        ):
+        if replied is None or not policy.may_read(picture, replied, self.caller):
             raise NotFound("MESSAGE_NOT_FOUND", f"There is no message {message_id} that {self.caller.handle} can see.")
         return replied
 
+    def _is_own_thread(self, picture: Picture, audience: Audience) -> bool:
+        """Was the very thread named that mail to this role or to everyone goes to anyway?"""
+        thread = picture.threads.get(self.thread_id or "")
+        return thread is not None and not audience.is_direct and thread.audience_key == audience_key(audience, "")
+
     def _into_thread(self, picture: Picture, thread_id: str, replied: Message | None) -> Route:
         sender = self.caller.handle
-        thread = policy.visible_thread(picture, thread_id, self.caller)
-        if thread.status == Status.CLOSED:
-            raise Conflict("THREAD_CLOSED", f"Thread {thread_id} is closed.", thread_id=thread_id)
+        thread = self._writable_thread(picture, thread_id, replied)
         members = picture.members_of(thread_id)
-        if sender not in members and not self.caller.manages_threads:
-            raise Forbidden("NOT_A_MEMBER", f"{sender} is not a member of this thread.", rule="membership")
+        asker = _asker(thread, replied)
         if self.audience is not None:
-            chosen = self._chosen(picture, self.audience, members)
-        elif replied is not None and is_standing(thread.audience_key):
-            chosen = [replied.sender]  # an answer in a standing thread goes to who asked, not to the whole role
+            chosen = self._chosen(picture, self.audience, members, asker)
+        elif asker not in (None, sender):
+            chosen = [asker]  # an answer in a standing thread goes to who asked, not to the whole role
         else:
             chosen = members
         # Mail to oneself is an address, not an echo: only who names themselves gets their own message.
@@ -149,9 +154,23 @@ class Post(msgspec.Struct, frozen=True):
         if (named and len(recipients) < len(wanted)) or (wanted and not recipients):
             raise Forbidden("BLOCKED", f"A recipient has blocked {sender}.", rule="block")
         direct = named or (self.audience is None and (replied is not None or not is_standing(thread.audience_key)))
-        return Route(thread, recipients, [sender], self._address(recipients), direct)
+        return Route(thread, recipients, [sender] if thread.role is None else [], self._address(recipients), direct)
 
-    def _chosen(self, picture: Picture, audience: Audience, members: list[str]) -> list[str]:
+    def _writable_thread(self, picture: Picture, thread_id: str, replied: Message | None) -> Thread:
+        sender, thread = self.caller.handle, picture.threads.get(thread_id)
+        # Who is outside a role answers what they can see in its thread, and nothing else.
+        answers = replied is not None and replied.thread_id == thread_id
+        if thread is None or thread.role is None or not answers:
+            thread = policy.visible_thread(picture, thread_id, self.caller)
+            if not (picture.is_member(thread_id, sender) or self.caller.manages_threads):
+                hint = f"Write to role:{thread.role}, or reply to a message there." if thread.role is not None else None
+                text = f"{sender} is not a member of this thread."
+                raise Forbidden("NOT_A_MEMBER", text, hint, rule="membership")
+        if thread.status == Status.CLOSED:
+            raise Conflict("THREAD_CLOSED", f"Thread {thread_id} is closed.", thread_id=thread_id)
+        return thread
+
+    def _chosen(self, picture: Picture, audience: Audience, members: list[str], asker: str | None) -> list[str]:
         if audience.everyone:
             return members
         if audience.role is not None:
@@ -162,7 +181,7 @@ class Post(msgspec.Struct, frozen=True):
             return chosen
         _require_present(picture, audience)
         for handle in audience.handles:
-            if handle not in members:
+            if handle not in (*members, asker):
                 raise Forbidden(
                     "NOT_A_MEMBER", f"{handle} is not a member of this thread.", rule="membership", handle=handle
                 )
@@ -182,13 +201,13 @@ class Post(msgspec.Struct, frozen=True):
     def _to_many(self, picture: Picture, audience: Audience) -> Route:
         sender = self.caller.handle
         found = picture.holders.get(audience.role, []) if audience.role is not None else list(picture.principals)
-        present = [handle for handle in found if handle not in (sender, SYSTEM) and _is_present(picture, handle)]
-        recipients = [handle for handle in present if not picture.is_blocked(handle, sender)]
+        present = [handle for handle in found if handle != SYSTEM and _is_present(picture, handle)]
+        recipients = [handle for handle in present if handle != sender and not picture.is_blocked(handle, sender)]
         key = audience_key(audience, sender)
         if not recipients:
             raise NotFound("NO_RECIPIENTS", f"Nobody but {sender} is addressed by {key}.", to=key)
         thread = self._standing_thread(picture, key, key)
-        return Route(thread, recipients, [sender, *recipients], [key], direct=False)
+        return Route(thread, recipients, present, [key], direct=False)
 
     def _standing_thread(self, picture: Picture, key: str, title: str) -> Thread:
         thread_id = picture.thread_by_key.get(key)
@@ -207,6 +226,7 @@ class Post(msgspec.Struct, frozen=True):
             last_seq=0,
             created_at=picture.now,
             updated_at=picture.now,
+            role=None if self.audience is None else self.audience.role,
         )
 
     def _address(self, recipients: list[str]) -> list[str]:
@@ -238,7 +258,7 @@ class Post(msgspec.Struct, frozen=True):
         thread = route.thread
         if thread.thread_id not in picture.threads:
             picture.put_thread(thread)
-        entry.join(picture, thread, route.joining)
+        belong.join(picture, thread, route.joining)
         rails = self.rails
         default = rails.direct_wake_policy if route.direct else rails.broadcast_wake_policy
         message = _replace(
@@ -248,28 +268,20 @@ class Post(msgspec.Struct, frozen=True):
         )
         written = entry.write(picture, thread, message, route.recipients)
         if superseded is not None:
-            lapse(picture, _replace(superseded, superseded_by=written.message_id), "superseded")
+            entry.lapse(picture, _replace(superseded, superseded_by=written.message_id), "superseded")
         if self.caller.kind == Kind.HUMAN and route.direct:
-            self._tell_coordinators(picture, written, route.recipients)
+            tell.coordinators(picture, written, route.recipients)
         epoch = picture.workspace.epoch
         answer = Accepted(written.message_id, written.thread_id, written.seq, written.log_id, written.created_at, epoch)
         key = message.idempotency_key
         once.remember(picture, message.sender, OPERATION, key, self.digest, written.message_id, answer)
         return answer
 
-    def _tell_coordinators(self, picture: Picture, written: Message, recipients: list[str]) -> None:
-        """A human went past a coordinator to one of its workers: the coordinator gets a silent entry."""
-        for thread in list(picture.threads.values()):
-            coordinator = thread.coordinator
-            if thread.type != ThreadType.WORKFLOW or thread.status != Status.ACTIVE or coordinator is None:
-                continue
-            workers = [handle for handle in recipients if picture.is_member(thread.thread_id, handle)]
-            if not workers or coordinator in recipients or coordinator == written.sender:
-                continue
-            message_id = derived(written.message_id, thread.thread_id)
-            text = f"{written.sender} wrote to {', '.join(workers)} directly."
-            about = {"event": "human_wrote_to_worker", "message_id": written.message_id, "thread_id": written.thread_id}
-            entry.write_system(picture, thread, message_id, SYSTEM, text, [coordinator], about)
+
+def _asker(thread: Thread, replied: Message | None) -> str | None:
+    """Who is answered in a standing thread, perhaps from outside the role whose thread it is."""
+    asked_here = replied is not None and replied.thread_id == thread.thread_id and is_standing(thread.audience_key)
+    return replied.sender if replied is not None and asked_here else None
 
 
 def _is_present(picture: Picture, handle: str) -> bool:
@@ -281,14 +293,6 @@ def _require_present(picture: Picture, audience: Audience) -> None:
     unknown = [handle for handle in audience.handles if not _is_present(picture, handle)]
     if unknown:
         raise NotFound("RECIPIENT_UNKNOWN", f"There is no {', '.join(unknown)} in this workspace.", unknown=unknown)
-
-
-def lapse(picture: Picture, message: Message, why: str) -> None:
-    """The message no longer counts: nobody who has not read it yet is asked to."""
-    picture.mark_message(message)
-    for receipt in list(picture.receipts.values()):
-        if (receipt.thread_id, receipt.seq) == (message.thread_id, message.seq) and receipt.box == Box.UNREAD:
-            picture.put_receipt(_replace(receipt, box=int(Box.LAPSED), lapsed=why))
 
 
 def is_undeliverable(error: WakelineError) -> bool:

@@ -10,7 +10,7 @@ from wakeline.core.message import Message
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
 from wakeline.errors import Conflict, NotFound
-from wakeline.flow.post import lapse
+from wakeline.flow.entry import lapse
 
 _replace = msgspec.structs.replace
 

@@ -65,6 +65,7 @@ class Parts:
     services: Services
     hub: Hub
     retention: Retention
+    issuer: Jwks | None
     webhooks: Webhooks
     waker: Waker
 
@@ -111,7 +112,11 @@ async def assemble(settings: Settings, store: Store) -> Parts:
     context = Context(store, rails, clock.new_id)
     hub = Hub(store, max_streams=settings.max_streams, buffer=settings.stream_buffer)
     await hub.start()
-    box, identity = await _identity(settings, store)
+    issuer = _issuer(settings)
+    box, identity = await _identity(settings, store, issuer)
+    if issuer is not None:
+        issuer.on_withdrawn(lambda kids: identity.forget(kids=kids))
+        issuer.on_withdrawn(lambda kids: hub.dismiss(lambda caller: caller.kid in kids))
     hub.on_control(identity.hear)
     hub.on_control(lambda row: hub.dismiss(lambda caller: _concerns(row, caller)))
     retention = Retention(
@@ -139,12 +144,13 @@ async def assemble(settings: Settings, store: Store) -> Parts:
             database="postgresql" if settings.database else "sqlite",
             human=settings.human_handle,
             retention=retention.apply,
+            issuer=None if issuer is None else issuer.describe,
         ),
         audit=Audit(context),
         hub=hub,
     )
     webhooks = _webhooks(settings)
-    return Parts(store, services, hub, retention, webhooks, _waker(settings, store, box, webhooks))
+    return Parts(store, services, hub, retention, issuer, webhooks, _waker(settings, store, box, webhooks))
 
 
 def _waker(settings: Settings, store: Store, box: Fernet, webhooks: Webhooks) -> Waker:
@@ -181,7 +187,18 @@ async def _first_start(settings: Settings, store: Store) -> None:
         await store.add_workspace(settings.default_workspace, dice.token_hex(4), settings.human_handle)
 
 
-async def _identity(settings: Settings, store: Store) -> tuple[Fernet, Identity]:
+def _issuer(settings: Settings) -> Jwks | None:
+    if not settings.jwks_url:
+        return None
+    return Jwks(
+        settings.jwks_url,
+        clock.now,
+        refresh_seconds=settings.jwks_refresh_seconds,
+        keep_seconds=settings.jwks_keep_seconds,
+    )
+
+
+async def _identity(settings: Settings, store: Store, issuer: Jwks | None) -> tuple[Fernet, Identity]:
     rows = await store.read(IssuerKeys())
     box = secrets.load_box(settings.data, settings.key, make=not rows)
     if not rows:
@@ -190,9 +207,9 @@ async def _identity(settings: Settings, store: Store) -> tuple[Fernet, Identity]
         rows = [row]
     signing = rows[-1].kid, secrets.open_issuer_key(box, rows[-1])
     external = None
-    if settings.jwks_url:
+    if issuer is not None:
         external = External(
-            Jwks(settings.jwks_url, clock.now).find,
+            issuer.find,
             settings.jwks_issuer or None,
             settings.jwks_audience or None,
             settings.auto_provision,
@@ -224,7 +241,7 @@ def _runtime_directories() -> list[Path]:
 async def _serve(settings: Settings, parts: Parts) -> None:
     application = Application(
         parts.services,
-        Telemetry(),
+        Telemetry(None if parts.issuer is None else parts.issuer.age_seconds),
         body_limit=settings.body_limit,
         clock=clock.now_datetime,
         new_request_id=clock.request_ids(),
@@ -233,7 +250,9 @@ async def _serve(settings: Settings, parts: Parts) -> None:
     tcp = bind_tcp(settings.host, settings.port)
     with translated():
         unix, path = bind_unix(settings.data, _runtime_directories())
-    listeners = Listeners(application, tcp, unix, settings.drain_seconds)
+    listeners = Listeners(
+        application, tcp, unix, drain_seconds=settings.drain_seconds, receive_seconds=settings.receive_seconds
+    )
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -248,6 +267,8 @@ async def _serve(settings: Settings, parts: Parts) -> None:
                 group.create_task(Indexer(parts.store).run()),
                 group.create_task(keep_alive(parts.hub, settings.keepalive_seconds, clock.now)),
             ]
+            if parts.issuer is not None:
+                chores.append(group.create_task(parts.issuer.run()))
             serving = group.create_task(listeners.serve())
             host, port = tcp.getsockname()[:2]
             print(f"Wakeline is ready: http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)  # noqa: T201 - the one promised line

@@ -93,6 +93,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     jwks_url: Annotated[str, Meta(description="Keys of an external token issuer; empty: the local one only.")] = ""
     jwks_issuer: Annotated[str, Meta(description="What the external issuer calls itself ('iss').")] = ""
     jwks_audience: Annotated[str, Meta(description="What the external issuer calls us ('aud').")] = ""
+    jwks_refresh_seconds: Annotated[
+        float, Meta(gt=0, description="How often the external issuer's keys are fetched, in seconds.")
+    ] = 600
+    jwks_keep_seconds: Annotated[
+        float,
+        Meta(ge=0, description="How long keys of an issuer that cannot be reached are still trusted, in seconds."),
+    ] = 3600
     auto_provision: Annotated[
         bool, Meta(description="Add agents that the external issuer vouches for when they first call.")
     ] = False
@@ -126,6 +133,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     max_streams: Annotated[Count, Meta(description="Event streams open at once.")] = 10_000
     stream_buffer: Annotated[Count, Meta(description="Frames a slow stream may lag behind before it is cut.")] = 256
     keepalive_seconds: Annotated[float, Meta(gt=0, description="How often an idle stream shows life, in seconds.")] = 15
+    receive_seconds: Annotated[
+        float, Meta(gt=0, description="How long one request may take to arrive, in seconds; then it is cut off.")
+    ] = 30
     drain_seconds: Annotated[float, Meta(ge=0, description="How long a stopping server finishes work, in seconds.")] = (
         10
     )

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from wakeline.core.guardrail import Guardrails
 from wakeline.core.principal import Caller
 from wakeline.core.store import Store
 from wakeline.errors import Forbidden
+from wakeline.flow.once import payload_hash
 from wakeline.wire import Request
 
 
@@ -31,6 +34,11 @@ def check_claims(caller: Caller, request: Request) -> None:
             rule="workspace",
             workspace=caller.workspace,
         )
+
+
+def digest(request: Request, **aside: Any) -> str:
+    """What makes two requests the same: what they ask for; not claims that they repeat, nor what is put `aside`."""
+    return payload_hash(msgspec.structs.replace(request, agent_id=UNSET, workspace_id=UNSET, **aside))
 
 
 def check_sender(caller: Caller, sender: str | UnsetType, from_: str | UnsetType, session_id: str | UnsetType) -> None:

@@ -132,7 +132,8 @@ class Identity:
     async def _verify(self, token: str) -> Caller:
         if len(token) > MAX_TOKEN_LENGTH:
             raise Unauthorized("TOKEN_INVALID", "The token is too long to be one of ours.")
-        local, claims = await self._decode(token)
+        kid, claims = await self._decode(token)
+        local = kid is None
         workspace = await self._workspace(claims.workspace_id)
         if workspace is None:
             raise Forbidden("WORKSPACE_MISMATCH", "The token's workspace does not exist here.", rule="workspace")
@@ -154,9 +155,11 @@ class Identity:
             jti=claims.jti,
             session_id=claims.session_id,
             expires_at=expires_at,
+            kid=kid,
         )
 
-    async def _decode(self, token: str) -> tuple[bool, Claims]:
+    async def _decode(self, token: str) -> tuple[str | None, Claims]:
+        """What the token says, and by which key of the outside issuer; None: by one of ours."""
         try:
             kid = jwt.get_unverified_header(token).get("kid")
             local = await self._local_key(kid) if isinstance(kid, str) else None
@@ -171,7 +174,7 @@ class Identity:
                 )
             else:
                 claims = await self._decode_external(token)
-            return local is not None, _parse(claims)
+            return None if local is not None else kid, _parse(claims)
         except jwt.ExpiredSignatureError as error:
             raise Unauthorized("TOKEN_EXPIRED", "The token has expired.") from error
         except (jwt.PyJWTError, msgspec.ValidationError, ValueError) as error:
@@ -230,10 +233,14 @@ class Identity:
 
     # -- forgetting ---------------------------------------------------------------------------------------------------
 
-    def forget(self, *, jti: str | None = None, handle: str | None = None) -> None:
+    def forget(
+        self, *, jti: str | None = None, handle: str | None = None, kids: frozenset[str | None] = frozenset()
+    ) -> None:
         self._forgotten += 1
         self._remembered = {
-            token: caller for token, caller in self._remembered.items() if caller.jti != jti and caller.handle != handle
+            token: caller
+            for token, caller in self._remembered.items()
+            if caller.jti != jti and caller.handle != handle and caller.kid not in kids
         }
 
     def hear(self, row: LogEntry) -> None:

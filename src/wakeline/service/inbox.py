@@ -8,9 +8,9 @@ from wakeline import wire
 from wakeline.core import budget, policy
 from wakeline.core.log import Position
 from wakeline.core.message import Box
-from wakeline.core.principal import Caller
-from wakeline.core.queries import BlockList, Delivered, GrantList, InboxPage, UnreadCount, WorkspaceById
-from wakeline.errors import Forbidden, InvalidArgument
+from wakeline.core.principal import Caller, Kind
+from wakeline.core.queries import BlockList, Delivered, GrantList, InboxPage, PrincipalFor, UnreadCount, WorkspaceById
+from wakeline.errors import Forbidden, InvalidArgument, NotFound
 from wakeline.flow.ack import AckMessages, ArchiveMessages
 from wakeline.service import views
 from wakeline.service.context import Context, check_claims
@@ -32,6 +32,7 @@ class Inboxes:
         store = self._context.store
         owner = query.of or caller.handle
         if owner != caller.handle:
+            await self._require_owner(caller, owner)
             await self._require_grant(caller, owner)
         now = await store.now()
         first, last = _BOXES[query.state]
@@ -52,6 +53,12 @@ class Inboxes:
             next=_next(page[len(kept) - 1]) if has_more else None,
             position=str(Position(workspace[0].epoch, workspace[0].last_log_id)),
         )
+
+    async def _require_owner(self, caller: Caller, owner: str) -> None:
+        """Somebody who is not there has no inbox, not an empty one.  Everybody may know who is there."""
+        found = await self._context.store.read(PrincipalFor(caller.workspace_id, owner))
+        if not found or found[0].kind == Kind.SYSTEM:
+            raise NotFound("AGENT_NOT_FOUND", f"There is no {owner} in this workspace.", handle=owner)
 
     async def _require_grant(self, caller: Caller, owner: str) -> None:
         if caller.is_human:

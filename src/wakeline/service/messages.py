@@ -13,16 +13,15 @@ from wakeline.core import guardrail
 from wakeline.core.instant import from_datetime, to_datetime
 from wakeline.core.message import SCHEMA_VERSION, Message, parse_audience
 from wakeline.core.principal import Caller
-from wakeline.core.queries import Delivered, FirstReply, MembersOf, MessageFor, ReceiptsOf, ThreadFor
+from wakeline.core.queries import Delivered, FirstReply, MembersOf, MessageFor, ReceiptsOf
 from wakeline.core.records import DeadLetter
 from wakeline.errors import Forbidden, InvalidArgument, NotFound, Unavailable, WakelineError
 from wakeline.flow.ack import MarkSeen
 from wakeline.flow.bury import Bury
-from wakeline.flow.once import payload_hash
 from wakeline.flow.post import Post, is_undeliverable
 from wakeline.flow.retract import Retract
 from wakeline.service import views
-from wakeline.service.context import Context, check_claims, check_sender
+from wakeline.service.context import Context, check_claims, check_sender, digest
 from wakeline.service.hub import Hub
 
 _encode = msgspec.json.Encoder().encode
@@ -108,15 +107,16 @@ class Messages:
         store = self._context.store
         thread_id = request.thread_id or ""
         if not thread_id and request.in_reply_to is not None:
-            found = await store.read(MessageFor(caller.workspace_id, request.in_reply_to, caller.handle))
+            replied = MessageFor(caller.workspace_id, request.in_reply_to, caller.handle, caller.reads_everything)
+            found = await store.read(replied)
             thread_id = found[0].message.thread_id if found else ""
         return tuple(member.handle for member in await store.read(MembersOf(thread_id)))
 
     async def _bury(self, caller: Caller, request: wire.PostMessage, refusal: WakelineError) -> None:
         rails = self._context.rails
         payload = _encode(request).decode()
-        if len(payload.encode()) > rails.dead_letter_bytes:
-            return
+        if len(payload.encode()) > rails.dead_letter_bytes or not rails.dead_letters_per_sender:
+            return  # the refusal then names no dead letter
         letter = DeadLetter(
             self._context.new_id(), caller.workspace_id, caller.handle, refusal.code, refusal.message, payload, 0
         )
@@ -143,7 +143,8 @@ class Messages:
 
     async def _first_reply(self, caller: Caller, message_id: str) -> wire.MessageView | None:
         store = self._context.store
-        found = await store.read(FirstReply(caller.workspace_id, message_id, caller.handle))
+        asked = FirstReply(caller.workspace_id, message_id, caller.handle, caller.reads_everything)
+        found = await store.read(asked)
         if not found:
             return None
         await mark_seen(self._context, caller, found)
@@ -151,12 +152,11 @@ class Messages:
 
     async def get(self, caller: Caller, message_id: str) -> wire.MessageView:
         store = self._context.store
-        found = await store.read(MessageFor(caller.workspace_id, message_id, caller.handle))
-        row = found[0].message if found else None
-        seen = await store.read(ThreadFor(caller.workspace_id, row.thread_id, caller.handle)) if row else []
-        received = bool(found) and found[0].receipt is not None  # also by who has left the thread since
-        if row is None or not (caller.reads_everything or received or (seen and seen[0].is_member)):
+        asked = MessageFor(caller.workspace_id, message_id, caller.handle, caller.reads_everything)
+        found = await store.read(asked)
+        if not found:
             raise NotFound("MESSAGE_NOT_FOUND", f"There is no message {message_id} that {caller.handle} can see.")
+        row = found[0].message
         view = views.message(row, found[0].receipt, await store.now())
         await mark_seen(self._context, caller, found)
         if not (caller.reads_everything or caller.handle == row.sender):
@@ -182,9 +182,8 @@ async def mark_seen(context: Context, caller: Caller, shown: list[Delivered]) ->
 
 
 def _digest(request: wire.PostMessage) -> str:
-    """What makes two payloads the same: all that is stored; not how long the caller waits, nor claims it repeats."""
-    claims = dict.fromkeys(("agent_id", "workspace_id", "sender", "from_", "session_id"), UNSET)
-    return payload_hash(msgspec.structs.replace(request, wait_seconds=0, idempotency_key=None, **claims))
+    """How long the caller waits is not part of it, and a message has three more claims to repeat."""
+    return digest(request, wait_seconds=0, idempotency_key=None, sender=UNSET, from_=UNSET, session_id=UNSET)
 
 
 def _instant(request: wire.PostMessage) -> int | None:

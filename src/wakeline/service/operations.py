@@ -26,6 +26,7 @@ class Operations:
         database: str,
         human: str,
         retention: Callable[[int], Awaitable[tuple[int, int]]],
+        issuer: Callable[[], str] | None = None,
     ) -> None:
         self._context = context
         self._hub = hub
@@ -33,6 +34,7 @@ class Operations:
         self._database = database
         self._human = human
         self._retention = retention
+        self._issuer = issuer
 
     def who_am_i(self, caller: Caller) -> wire.WhoAmI:
         return wire.WhoAmI(
@@ -78,6 +80,9 @@ class Operations:
             checks = [wire.Check(name=name, ok=ok, detail=text) for name, ok, text in await self._context.store.check()]
         except WakelineError as error:
             checks = [wire.Check(name="store", ok=False, detail=f"{error.code}: {error.message}")]
+        if self._issuer is not None:
+            # Told, but no reason to take a node away: all of them would go, and local tokens are as good as ever.
+            checks.append(wire.Check(name="issuer", ok=True, detail=self._issuer()))
         return wire.Ready(ready=all(check.ok for check in checks), checks=checks)
 
     async def workspaces(self, caller: Caller) -> wire.Workspaces:

@@ -12,10 +12,9 @@ from wakeline.core.queries import BlockList, GrantList, PrincipalFor, PrincipalL
 from wakeline.core.records import Token
 from wakeline.errors import Forbidden, NotFound
 from wakeline.flow.enrol import AddPrincipal, ChangePrincipal, IssueToken, RevokeToken
-from wakeline.flow.once import payload_hash
 from wakeline.flow.permit import ChangeBlock, ChangeGrant
 from wakeline.service import views
-from wakeline.service.context import Context, check_claims
+from wakeline.service.context import Context, check_claims, digest
 from wakeline.service.identity import Identity
 
 
@@ -40,10 +39,10 @@ class Principals:
         if HUMAN_ROLE in roles and not human:
             raise Forbidden("ROLE_FORBIDDEN", "An agent cannot hold the role 'human'.", "Leave it out.", rule="human")
         token = await self._token(caller, handle, roles[0], request.token_seconds) if request.token else None
-        key, digest = request.idempotency_key, payload_hash(request)
+        key, payload = request.idempotency_key, digest(request)
         enrolled = await self._context.store.submit(
             AddPrincipal(
-                caller, handle, request.kind, roles, request.display_name, token, idempotency_key=key, digest=digest
+                caller, handle, request.kind, roles, request.display_name, token, idempotency_key=key, digest=payload
             )
         )
         view, token = views.agent(enrolled.principal), enrolled.token
@@ -96,9 +95,7 @@ class Principals:
         role = request.role or views.leading_role(found[0])
         token = await self._token(caller, request.handle, role, request.seconds, request.session_id, request.note)
         # The same claims make the same token, so a repeated call gets the first one again.
-        token = await self._context.store.submit(
-            IssueToken(caller, token, request.idempotency_key, payload_hash(request))
-        )
+        token = await self._context.store.submit(IssueToken(caller, token, request.idempotency_key, digest(request)))
         return wire.TokenCreated(**views.token_fields(token), token=self._identity.sign(token, caller.workspace))
 
     async def list_tokens(self, caller: Caller, query: wire.TokensQuery) -> wire.TokenList:

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from wakeline import wire
 from wakeline.core import budget, summary
 from wakeline.core.principal import Caller
-from wakeline.core.queries import MembersOf, ThreadFor, ThreadList, ThreadListAll, ThreadPage, UnreadCount
-from wakeline.core.thread import Status, Thread
+from wakeline.core.queries import (
+    Delivered,
+    MembersOf,
+    SeenThread,
+    ThreadFor,
+    ThreadGlimpses,
+    ThreadList,
+    ThreadListAll,
+    ThreadPage,
+    UnreadCount,
+)
+from wakeline.core.thread import Member, Status
 from wakeline.errors import NotFound
 from wakeline.flow.ack import AckThread
 from wakeline.flow.convene import AddMembers, ChangeStatus, CreateThread, RemoveMembers
-from wakeline.flow.once import payload_hash
 from wakeline.service import views
-from wakeline.service.context import Context, check_claims
+from wakeline.service.context import Context, check_claims, digest
 from wakeline.service.messages import mark_seen
 
 SUMMARISED = 500
@@ -33,21 +44,39 @@ class Threads:
             tuple(request.members),
             request.coordinator,
             request.idempotency_key,
-            payload_hash(request),
+            digest(request),
             self._context.rails.direct_messages,
         )
         thread_id = await self._context.store.submit(command)
         return await self.get(caller, thread_id)
 
-    async def _visible(self, caller: Caller, thread_id: str) -> Thread:
+    async def _visible(self, caller: Caller, thread_id: str) -> SeenThread:
+        """The thread as the caller may know it: whole, or as far as they had something to do with it."""
         found = await self._context.store.read(ThreadFor(caller.workspace_id, thread_id, caller.handle))
-        if not found or not (found[0].is_member or caller.reads_everything):
+        if found and (found[0].is_member or caller.reads_everything):
+            return msgspec.structs.replace(found[0], glimpsed_seq=None)
+        if not found or found[0].glimpsed_seq is None:
             raise NotFound("THREAD_NOT_FOUND", f"There is no thread {thread_id} that {caller.handle} can see.")
-        return found[0].thread
+        seen, thread = found[0], found[0].thread
+        at = seen.glimpsed_at or thread.created_at
+        end = msgspec.structs.replace(thread, last_seq=seen.glimpsed_seq, updated_at=at)
+        return msgspec.structs.replace(seen, thread=end)
+
+    async def _members(self, seen: SeenThread) -> list[Member] | None:
+        """Who is in it, and how far they have read, is for who is in it."""
+        if seen.glimpsed_seq is not None:
+            return None
+        return await self._context.store.read(MembersOf(seen.thread.thread_id))
+
+    async def _page(self, caller: Caller, seen: SeenThread, since: int, limit: int) -> list[Delivered]:
+        store, thread_id = self._context.store, seen.thread.thread_id
+        if seen.glimpsed_seq is not None:
+            return await store.read(ThreadGlimpses(thread_id, since, caller.handle, limit))
+        return await store.read(ThreadPage(thread_id, since, caller.handle, limit))
 
     async def get(self, caller: Caller, thread_id: str) -> wire.ThreadView:
-        thread = await self._visible(caller, thread_id)
-        return views.thread(thread, await self._context.store.read(MembersOf(thread_id)))
+        seen = await self._visible(caller, thread_id)
+        return views.thread(seen.thread, await self._members(seen))
 
     async def list(self, caller: Caller, query: wire.ThreadsQuery) -> wire.Threads:
         kind = ThreadListAll if caller.reads_everything else ThreadList
@@ -71,8 +100,8 @@ class Threads:
 
     async def read(self, caller: Caller, thread_id: str, query: wire.ReadQuery) -> wire.ThreadMessages:
         store = self._context.store
-        await self._visible(caller, thread_id)
-        page = await store.read(ThreadPage(thread_id, query.since_seq, caller.handle, query.limit + 1))
+        seen = await self._visible(caller, thread_id)
+        page = await self._page(caller, seen, query.since_seq, query.limit + 1)
         now = await store.now()
         shown = [views.message(one.message, one.receipt, now) for one in page[: query.limit]]
         kept = budget.fit(shown, query.max_tokens)
@@ -88,14 +117,14 @@ class Threads:
         return wire.ThreadAcked(last_read_seq=seq, unread=unread)
 
     async def summarise(self, caller: Caller, thread_id: str) -> wire.ThreadSummary:
-        store = self._context.store
-        thread = await self._visible(caller, thread_id)
-        since = max(0, thread.last_seq - SUMMARISED)
-        page = await store.read(ThreadPage(thread_id, since, caller.handle, SUMMARISED))
-        members = await store.read(MembersOf(thread_id))
-        now = await store.now()
+        seen = await self._visible(caller, thread_id)
+        page = await self._page(caller, seen, max(0, seen.thread.last_seq - SUMMARISED), SUMMARISED)
+        members = await self._members(seen)
+        now = await self._context.store.now()
         shown = [views.message(one.message, None, now) for one in page]
-        return summary.summarise(views.thread(thread), [views.member(one) for one in members], shown)
+        # Who is not in it counts what they can see.
+        thread = seen.thread if members is not None else msgspec.structs.replace(seen.thread, last_seq=len(shown))
+        return summary.summarise(views.thread(thread), [views.member(one) for one in members or []], shown)
 
     async def add_members(self, caller: Caller, thread_id: str, request: wire.ChangeMembers) -> wire.ThreadView:
         check_claims(caller, request)

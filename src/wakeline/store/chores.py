@@ -90,6 +90,7 @@ class Chores:
                         ("touch_workspaces", {}),
                         ("forget_idempotency", {"workspace_id": workspace_id, "thread_id": thread_id}),
                         ("forget_receipts", {"thread_id": thread_id}),
+                        ("forget_glimpses", {"thread_id": thread_id}),
                         ("forget_messages", {"thread_id": thread_id}),
                     ]
                 )

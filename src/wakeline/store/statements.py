@@ -2,7 +2,8 @@
 
 `{message}` stands for the columns of the message row in the order of its type, `{message m}` for the same with an
 alias, and `{message from item}` for the same taken out of the JSON array `item` with their types (PostgreSQL), so a
-column list is written once: in `core/`.  An engine's own folder wins over the shared one.
+column list is written once: in `core/`.  `{visible m}` stands for the condition in `visible.sql` about the message `m`.
+An engine's own folder wins over the shared one.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from wakeline.core.records import (
 )
 from wakeline.core.session import Session
 from wakeline.core.subscription import Subscription, SubscriptionKey
-from wakeline.core.thread import Member, Thread
+from wakeline.core.thread import Glimpse, Member, Thread
 from wakeline.core.wake import Wake
 
 ROWS: dict[str, type[msgspec.Struct]] = {
@@ -46,6 +47,7 @@ ROWS: dict[str, type[msgspec.Struct]] = {
     "principal": Principal,
     "thread": Thread,
     "member": Member,
+    "glimpse": Glimpse,
     "idempotency": IdempotencyRecord,
     "grant": Grant,
     "block": Block,
@@ -88,6 +90,8 @@ def unpacked(name: str, array: str) -> str:
 
 def _expand(match: re.Match[str]) -> str:
     name, unpack, alias = match.groups()
+    if name == "visible":
+        return re.sub(r"\bm\.", f"{alias}.", _source("", name))
     return unpacked(name, alias) if unpack else columns(name, alias)
 
 

@@ -25,7 +25,8 @@ def show(form: str, answer: Any, human: Callable[[Any], str], items: str | None 
     elif form == "toon":
         write(to_toon(answer))
     else:
-        for item in [answer] if items is None else answer[items]:
+        # A list that is not there is one that this caller is not shown, such as the members of a role's thread.
+        for item in [answer] if items is None else answer.get(items, []):
             write(encode(item))
 
 

@@ -20,7 +20,6 @@ from wakeline import wire
 from wakeline.errors import (
     Forbidden,
     Internal,
-    InvalidArgument,
     MethodNotAllowed,
     NotFound,
     Unauthorized,
@@ -103,9 +102,8 @@ class Application:
         finally:
             self._telemetry.served(scope.get("operation", "unknown"), status, time.perf_counter() - began)
 
-    def refuse(self, message: str) -> bytes:
-        """The answer to what is not even HTTP."""
-        error = InvalidArgument("MALFORMED_HTTP", message)
+    def refuse(self, error: WakelineError) -> bytes:
+        """The answer to what never became a request."""
         self._telemetry.refused(error)
         return error_wire(error, self._new_request_id(), self._clock())
 

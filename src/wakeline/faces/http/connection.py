@@ -1,15 +1,21 @@
 """What the application must know of the connection below it: which socket it came in on, and how to cut it off.
 
 The ASGI server tells neither, so our listeners use its protocol class with some additions: it also bounds the head of a
-request, and answers what is not HTTP in the words of the application.
+request, cuts off who takes too long to send one, and answers what is not HTTP in the words of the application.
+
+A request has one deadline from its first byte to its last, because one that begins anew with every byte never ends.  It
+is a timer only for a request that did not arrive in one piece, and it does not run while it is we who do not read.
 """
 
 from __future__ import annotations
 
+from asyncio import TimerHandle
 from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from wakeline.errors import InvalidArgument, TooSlow, WakelineError
 
 MAX_HEAD = 65_536
 
@@ -31,12 +37,15 @@ class TcpProtocol(HttpToolsProtocol):
     wakeline_connection: Connection | None = None
     in_head = True
     head_bytes = 0
+    deadline: TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.wakeline_connection = Connection(transport.abort, trusted=self.trusted)
+        self._set_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._clear_deadline()
         connection = self.wakeline_connection
         if connection is not None:
             connection.closed = True
@@ -49,6 +58,10 @@ class TcpProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.in_head and self.head_bytes > MAX_HEAD and not self.transport.is_closing():
             self.send_400_response(f"The headers are larger than {MAX_HEAD} bytes.")
+        if not self._has_begun():
+            self._clear_deadline()
+        elif self.deadline is None:
+            self._set_deadline()
 
     def on_headers_complete(self) -> None:
         self.in_head = False
@@ -62,8 +75,38 @@ class TcpProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         cycle: Any = self.cycle
         if cycle is None or cycle.response_complete or not cycle.response_started:  # else it would stand in an answer
-            application: Any = self.config.app
-            self.transport.write(application.refuse(msg))
+            self._refuse(InvalidArgument("MALFORMED_HTTP", msg))
+        self.transport.close()
+
+    def _refuse(self, error: WakelineError) -> None:
+        application: Any = self.config.app
+        self.transport.write(application.refuse(error))
+
+    # -- how long a request may take to arrive ------------------------------------------------------------------------
+
+    def _has_begun(self) -> bool:
+        """Is there a request of which some has arrived, but not all?"""
+        return not self.in_head or self.head_bytes > 0
+
+    def _set_deadline(self) -> None:
+        config: Any = self.config
+        self.deadline = self.loop.call_later(config.receive_seconds, self._cut_off)
+
+    def _clear_deadline(self) -> None:
+        if self.deadline is not None:
+            self.deadline.cancel()
+            self.deadline = None
+
+    def _cut_off(self) -> None:
+        self.deadline = None
+        cycle: Any = self.cycle
+        answering = cycle is not None and not cycle.response_complete
+        if self.flow.read_paused or (self.in_head and answering):
+            self._set_deadline()  # what came before is still being answered; the rest is not asked for yet
+            return
+        answered = not self.in_head and cycle.response_started  # by a refusal that did not wait for the body
+        if self._has_begun() and not answered and not self.transport.is_closing():
+            self._refuse(TooSlow("REQUEST_TOO_SLOW", "The request did not arrive in time."))
         self.transport.close()
 
     def on_message_begin(self) -> None:

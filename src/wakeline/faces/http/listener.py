@@ -91,11 +91,23 @@ class _Server(uvicorn.Server):
         yield
 
 
+class _Config(uvicorn.Config):
+    receive_seconds: float = 30  # for our protocol class, which is given nothing but this
+
+
 class Listeners:
-    def __init__(self, application: Application, tcp: socket.socket, unix: socket.socket, drain_seconds: float) -> None:
+    def __init__(
+        self,
+        application: Application,
+        tcp: socket.socket,
+        unix: socket.socket,
+        *,
+        drain_seconds: float,
+        receive_seconds: float,
+    ) -> None:
         self._servers = []
         for listener, protocol in ((tcp, TcpProtocol), (unix, LocalProtocol)):
-            config = uvicorn.Config(
+            config = _Config(
                 application,
                 http=protocol,
                 loop="none",
@@ -109,6 +121,7 @@ class Listeners:
                 timeout_graceful_shutdown=max(1, round(drain_seconds)),
                 backlog=BACKLOG,
             )
+            config.receive_seconds = receive_seconds
             self._servers.append((_Server(config), listener))
 
     async def serve(self) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import inf
+
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from wakeline.errors import WakelineError
@@ -12,7 +15,7 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 
 class Telemetry:
     content_type = CONTENT_TYPE_LATEST
 
-    def __init__(self) -> None:
+    def __init__(self, issuer_age: Callable[[], float | None] | None = None) -> None:
         self.registry = CollectorRegistry()
         self._seconds = Histogram(
             "wakeline_request_seconds",
@@ -28,6 +31,13 @@ class Telemetry:
             "wakeline_unauthenticated_total", "Calls without valid credentials.", registry=self.registry
         )
         self._streams = Gauge("wakeline_streams", "Event streams that are open now.", registry=self.registry)
+        if issuer_age is not None:
+            age = Gauge(
+                "wakeline_issuer_keys_age_seconds",
+                "How long ago the external issuer told us its keys; infinite: never.",
+                registry=self.registry,
+            )
+            age.set_function(lambda: inf if (seconds := issuer_age()) is None else seconds)
         self._children: dict[tuple[str, int], Histogram] = {}
 
     def served(self, operation: str, status: int, seconds: float) -> None:

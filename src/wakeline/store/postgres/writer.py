@@ -60,7 +60,7 @@ MAX_BYTES = 32 * 1024 * 1024
 # Batches that a lane carries pessimistically after it has met another node's.
 PATIENCE = 16
 
-_COMPOUND = frozenset({"receipts", "unread_until", "idempotency", "cursors"})
+_COMPOUND = frozenset({"receipts", "unread_until", "idempotency", "guests", "cursors"})
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Facts).decode
 
@@ -129,7 +129,8 @@ class Lane:
                 for submission in batch:
                     await self._carry([submission])
                 return
-            outcomes = [_told(error)] * len(batch)
+            told = _told(error)
+            outcomes = [told.again() for _ in batch]
         _settle(batch, outcomes)
 
     async def _commit(self, commands: Sequence[Command[Any]]) -> list[Any]:

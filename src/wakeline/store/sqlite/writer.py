@@ -145,7 +145,7 @@ class Writer:
             if not isinstance(failure, Unavailable) and len(batch) > 1:
                 return [pair for item in batch for pair in self._commit_or_split([item])]
             self._note(failure)
-            outcomes = [failure] * len(batch)
+            outcomes = [failure.again() for _ in batch]
         return [(item.future, outcome) for item, outcome in zip(batch, outcomes, strict=True)]
 
     def _note(self, trouble: WakelineError | None) -> None:

@@ -3,7 +3,7 @@
 -- may be made while the tables are empty, so it must not depend on guesses: OFFSET 0 keeps the planner from turning
 -- lookups around into a scan, "+ 0" says that the id finds the row and the workspace only has to agree (the index of
 -- active workflows is by the same expression), and BETWEEN with its ORDER BY asks for an order that only the index by
--- audience has.  A test reads the plans.
+-- audience has, as ORDER BY does for the threads of roles.  A test reads the plans.
 -- Messages come without their bodies: no decision reads them.
 WITH
 plan_subscriptions AS MATERIALIZED (
@@ -89,6 +89,11 @@ asked_threads AS MATERIALIZED (
         WHERE m.thread_id = t.thread_id AND m.handle = ANY (:workflows_of::text[]) AND m.left_at IS NULL
         LIMIT 1)
 ),
+role_threads AS MATERIALIZED (
+  SELECT t.thread_id FROM threads t
+  WHERE cardinality(:role_threads_of::text[]) > 0 AND t.workspace_id + 0 = :workspace_id AND t.role IS NOT NULL
+  ORDER BY t.role
+),
 asked_holders AS MATERIALIZED (
   SELECT h.role, h.handle FROM unnest(:roles::text[]) AS asked (role)
   CROSS JOIN LATERAL (
@@ -124,6 +129,14 @@ asked_receipts AS MATERIALIZED (
     FROM asked_wakes w
     CROSS JOIN LATERAL (
       SELECT * FROM receipts WHERE thread_id = w.thread_id AND seq = w.seq AND recipient = w.handle OFFSET 0) r
+  UNION SELECT r.*
+    FROM jsonb_array_elements(:unread_until::jsonb) AS stretches (stretch)
+    CROSS JOIN LATERAL (
+      SELECT r.* FROM glimpses g
+      JOIN receipts r ON r.thread_id = g.thread_id AND r.seq = g.last_seq AND r.recipient = g.handle
+      WHERE g.thread_id = stretch ->> 0 AND g.handle = stretch ->> 1 AND g.last_seq <= (stretch ->> 2)::bigint
+        AND g.workspace_id = :workspace_id AND r.read_at IS NULL
+      OFFSET 0) r
 )
 SELECT json_build_object(
   'now', (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,
@@ -133,9 +146,18 @@ SELECT json_build_object(
       SELECT * FROM principals WHERE workspace_id = :workspace_id AND handle = asked.handle OFFSET 0) p),
   'role_holders', (SELECT coalesce(json_agg(json_build_array(role, handle)), '[]') FROM asked_holders),
   'threads', (SELECT coalesce(json_agg(json_build_array({thread})), '[]') FROM threads
-    WHERE thread_id = ANY (ARRAY(SELECT thread_id FROM asked_threads)) AND workspace_id + 0 = :workspace_id),
-  'members', (SELECT coalesce(json_agg(json_build_array({member})), '[]') FROM members
-    WHERE thread_id = ANY (ARRAY(SELECT thread_id FROM asked_threads)) AND workspace_id + 0 = :workspace_id),
+    WHERE thread_id = ANY (ARRAY(SELECT thread_id FROM asked_threads UNION SELECT thread_id FROM role_threads))
+      AND workspace_id + 0 = :workspace_id),
+  'members', (SELECT coalesce(json_agg(json_build_array({member k})), '[]') FROM (
+    SELECT * FROM members
+    WHERE thread_id = ANY (ARRAY(SELECT thread_id FROM asked_threads)) AND workspace_id + 0 = :workspace_id
+    UNION ALL SELECT own.* FROM role_threads t
+    CROSS JOIN LATERAL (
+      SELECT * FROM members WHERE thread_id = t.thread_id AND handle = ANY (:role_threads_of::text[]) OFFSET 0) own) k),
+  'guests', (SELECT coalesce(json_agg(asked), '[]') FROM jsonb_array_elements(:guests::jsonb) AS pairs (asked)
+    WHERE (SELECT true FROM glimpses g
+      WHERE g.thread_id = asked ->> 0 AND g.handle = asked ->> 1 AND g.workspace_id = :workspace_id
+      LIMIT 1)),
   'messages', (SELECT coalesce(json_agg(json_build_array({message m})), '[]')
     FROM (SELECT message_id, workspace_id, thread_id, seq, log_id, sender, session_id, kind, subject, '' AS body,
       recipients, priority, wake_policy, tags, in_reply_to, idempotency_key, expires_at, supersedes, NULL AS metadata,

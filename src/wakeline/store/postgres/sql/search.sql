@@ -10,7 +10,6 @@ JOIN messages m ON m.number = s.number
 WHERE s.words @@ (SELECT words FROM asked) AND m.workspace_id = :workspace_id AND m.retracted_at IS NULL
   AND (:thread_id = '' OR m.thread_id = :thread_id)
   AND (:sender = '' OR m.sender = :sender)
-  AND (:everything OR EXISTS (
-    SELECT 1 FROM members k WHERE k.thread_id = m.thread_id AND k.handle = :reader AND k.left_at IS NULL))
+  AND {visible m}
 ORDER BY ts_rank(s.words, (SELECT words FROM asked)) DESC, m.log_id DESC
 LIMIT :limit

@@ -1,4 +1,4 @@
-INSERT INTO threads ({thread}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO threads ({thread}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (thread_id) DO UPDATE SET
   status = excluded.status, title = excluded.title, audience_key = excluded.audience_key,
   coordinator = excluded.coordinator, escalation_owner = excluded.escalation_owner,

@@ -4,7 +4,6 @@ JOIN store.messages m ON m.number = w.rowid
 WHERE words MATCH :words AND m.workspace_id = :workspace_id AND m.retracted_at IS NULL
   AND (:thread_id = '' OR m.thread_id = :thread_id)
   AND (:sender = '' OR m.sender = :sender)
-  AND (:everything OR EXISTS (
-    SELECT 1 FROM store.members k WHERE k.thread_id = m.thread_id AND k.handle = :reader AND k.left_at IS NULL))
+  AND {visible m}
 ORDER BY bm25(words), m.log_id DESC
 LIMIT :limit

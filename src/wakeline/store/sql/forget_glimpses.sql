@@ -1,0 +1,1 @@
+DELETE FROM glimpses WHERE thread_id = :thread_id
