@@ -167,14 +167,14 @@ def test_a_route_that_becomes_a_webhook_gets_a_key_and_loses_it_when_it_ceases()
     assert (gone.target, gone.signing_key) == ("mcp-notifications", None)
 
 
-def test_a_new_route_has_not_failed_yet() -> None:
+def test_a_degraded_subscription_stays_so_whatever_its_route_is_now() -> None:
     world = picture()
     row = _replace(made(world, BOB), status="degraded", status_reason="rejected", failures=3)
     world.put_subscription(row)
     [same] = decide(world, update(BOB, row, coalesce_window=5))
     assert same.status == "degraded"
     [moved] = decide(world, update(BOB, row, url="https://b.example/"))
-    assert (moved.status, moved.status_reason, moved.failures, moved.flush_at) == ("active", None, 0, NOW)
+    assert (moved.url, moved.status, moved.failures) == ("https://b.example/", "degraded", 3)
 
 
 def test_a_degraded_subscription_is_resumed() -> None:

@@ -70,6 +70,8 @@ def shared_postgres() -> Iterator[str]:
     if "WAKELINE_TEST_DATABASE" not in os.environ:
         # This server is ours and its machine does not lose power.
         asyncio.run(_execute("ALTER SYSTEM SET fsync = off"))
+        # What the planner knows of a table must not depend on whether somebody happened to look at it meanwhile.
+        asyncio.run(_execute("ALTER SYSTEM SET autovacuum = off"))
         asyncio.run(_execute("SELECT pg_reload_conf()"))
     with blank_postgres() as url:
         asyncio.run(prepare(Server.parse(url)))
