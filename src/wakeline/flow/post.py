@@ -16,7 +16,7 @@ from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import SYSTEM, Caller, Kind
 from wakeline.core.thread import Status, Thread, ThreadType
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound, WakelineError
-from wakeline.flow import entry, once
+from wakeline.flow import entry, once, tell
 
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder().encode
@@ -250,26 +250,12 @@ class Post(msgspec.Struct, frozen=True):
         if superseded is not None:
             lapse(picture, _replace(superseded, superseded_by=written.message_id), "superseded")
         if self.caller.kind == Kind.HUMAN and route.direct:
-            self._tell_coordinators(picture, written, route.recipients)
+            tell.coordinators(picture, written, route.recipients)
         epoch = picture.workspace.epoch
         answer = Accepted(written.message_id, written.thread_id, written.seq, written.log_id, written.created_at, epoch)
         key = message.idempotency_key
         once.remember(picture, message.sender, OPERATION, key, self.digest, written.message_id, answer)
         return answer
-
-    def _tell_coordinators(self, picture: Picture, written: Message, recipients: list[str]) -> None:
-        """A human went past a coordinator to one of its workers: the coordinator gets a silent entry."""
-        for thread in list(picture.threads.values()):
-            coordinator = thread.coordinator
-            if thread.type != ThreadType.WORKFLOW or thread.status != Status.ACTIVE or coordinator is None:
-                continue
-            workers = [handle for handle in recipients if picture.is_member(thread.thread_id, handle)]
-            if not workers or coordinator in recipients or coordinator == written.sender:
-                continue
-            message_id = derived(written.message_id, thread.thread_id)
-            text = f"{written.sender} wrote to {', '.join(workers)} directly."
-            about = {"event": "human_wrote_to_worker", "message_id": written.message_id, "thread_id": written.thread_id}
-            entry.write_system(picture, thread, message_id, SYSTEM, text, [coordinator], about)
 
 
 def _is_present(picture: Picture, handle: str) -> bool:
