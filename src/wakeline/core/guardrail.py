@@ -27,6 +27,7 @@ class Guardrails(msgspec.Struct, frozen=True, kw_only=True):
     broadcast_wake_policy: str = "next_turn"
     dead_letters_per_sender: int = 100
     dead_letter_bytes: int = 65_536
+    cause_minutes: int = 15
 
 
 def check_size(subject: str | None, body: str, rails: Guardrails) -> None:

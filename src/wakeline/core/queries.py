@@ -123,6 +123,15 @@ class FirstReply(Query[Delivered], frozen=True):
     row = _delivered
 
 
+class NewestMail(Query[str], frozen=True):
+    """The id of the last message up to a seq that somebody else sent and the reader received."""
+
+    thread_id: str
+    until: int
+    reader: str
+    row = str
+
+
 # -- threads ----------------------------------------------------------------------------------------------------------
 
 

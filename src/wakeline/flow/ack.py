@@ -10,6 +10,7 @@ from wakeline.core.message import Box, Message, Receipt
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
 from wakeline.errors import Conflict, NotFound
+from wakeline.flow import trace
 
 _replace = msgspec.structs.replace
 
@@ -49,13 +50,14 @@ class AckMessages(_OwnMail, frozen=True):
 
     def decide(self, picture: Picture) -> int:
         policy.admit(picture, self.caller)
-        fresh = []
+        fresh: dict[str, Message] = {}
         for message, receipt in _own_receipts(picture, self.caller, self.message_ids):
             if receipt.read_at is None and message.message_id not in fresh:
                 picture.put_receipt(_read(receipt, picture.now))
-                fresh.append(message.message_id)
+                fresh[message.message_id] = message
         if fresh:
-            _record(picture, self.caller, "inbox.acked", fresh)
+            _record(picture, self.caller, "inbox.acked", list(fresh))
+            trace.take_up(picture, self.caller, fresh.values())
         return len(fresh)
 
 
@@ -95,6 +97,7 @@ class AckThread(msgspec.Struct, frozen=True):
     caller: Caller
     thread_id: str
     last_read_seq: int
+    newest: str | None = None  # the last mail up to there: what the caller takes up, if it was not read before
 
     @property
     def workspace_id(self) -> int:
@@ -104,6 +107,8 @@ class AckThread(msgspec.Struct, frozen=True):
         needs.handles.add(self.caller.handle)
         needs.threads.add(self.thread_id)
         needs.unread_until.add((self.thread_id, self.caller.handle, self.last_read_seq))
+        if self.newest is not None:
+            needs.messages.add(self.newest)
 
     def decide(self, picture: Picture) -> int:
         handle = self.caller.handle
@@ -118,6 +123,7 @@ class AckThread(msgspec.Struct, frozen=True):
             mine = receipt.thread_id == self.thread_id and receipt.recipient == handle
             if mine and receipt.seq <= self.last_read_seq and receipt.read_at is None:
                 picture.put_receipt(_read(receipt, picture.now))
+                self._take_up(picture, receipt.seq)
         if self.last_read_seq <= member.last_read_seq:
             return member.last_read_seq
         picture.put_member(_replace(member, last_read_seq=self.last_read_seq))
@@ -125,6 +131,11 @@ class AckThread(msgspec.Struct, frozen=True):
         data = {"last_read_seq": self.last_read_seq}
         picture.append("thread.acked", stream, self.last_read_seq, handle, None, data)
         return self.last_read_seq
+
+    def _take_up(self, picture: Picture, seq: int) -> None:
+        message = picture.messages.get(self.newest or "")
+        if message is not None and (message.thread_id, message.seq) == (self.thread_id, seq):
+            trace.take_up(picture, self.caller, [message])
 
 
 def _read(receipt: Receipt, now: int) -> Receipt:

@@ -10,7 +10,7 @@ from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller, Kind
 from wakeline.core.thread import Status, Thread, ThreadType, check_transition
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound
-from wakeline.flow import entry, once
+from wakeline.flow import entry, once, trace
 
 _replace = msgspec.structs.replace
 
@@ -111,7 +111,8 @@ class AddMembers(_ThreadChange, frozen=True):
         if joined:
             text = f"{self.caller.handle} added {', '.join(joined)}."
             about = {"event": "members_added", "members": joined}
-            entry.write_system(picture, thread, self.entry_id, self.caller.handle, text, joined, about)
+            written = entry.write_system(picture, thread, self.entry_id, self.caller.handle, text, joined, about)
+            trace.start_anew(picture, self.caller, written)
 
 
 class RemoveMembers(_ThreadChange, frozen=True):
@@ -209,4 +210,5 @@ class ChangeStatus(_ThreadChange, frozen=True):
             entry.join(picture, changed, [owner])
             told.append(owner)
         body = f"{text}: {self.reason}" if self.reason else f"{text}."
-        entry.write_system(picture, changed, self.entry_id, self.caller.handle, body, told, about)
+        written = entry.write_system(picture, changed, self.entry_id, self.caller.handle, body, told, about)
+        trace.start_anew(picture, self.caller, written)

@@ -16,7 +16,7 @@ from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import SYSTEM, Caller, Kind
 from wakeline.core.thread import Status, Thread, ThreadType
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound, WakelineError
-from wakeline.flow import entry, once, tell
+from wakeline.flow import entry, once, tell, trace
 
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder().encode
@@ -245,6 +245,7 @@ class Post(msgspec.Struct, frozen=True):
             self.message,
             recipients=_encode(route.address).decode(),
             wake_policy=self.wake_policy or default,
+            chain=trace.chain_of(picture, self.caller, self.message, thread.thread_id, rails.cause_minutes),
         )
         written = entry.write(picture, thread, message, route.recipients)
         if superseded is not None:

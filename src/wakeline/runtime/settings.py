@@ -59,6 +59,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         WakePolicy, Meta(description="When mail to a role or to everyone wakes, unless it says.")
     ] = "next_turn"
 
+    cause_minutes: Annotated[
+        Amount,
+        Meta(description="How long what an agent took up counts as the cause of what it posts; 0: only replies do."),
+    ] = 15
+
     token_days: Annotated[Count, Meta(description="How long a new token is valid, in days.")] = 90
     jwks_url: Annotated[str, Meta(description="Keys of an external token issuer; empty: the local one only.")] = ""
     jwks_issuer: Annotated[str, Meta(description="What the external issuer calls itself ('iss').")] = ""

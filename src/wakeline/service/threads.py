@@ -5,7 +5,7 @@ from __future__ import annotations
 from wakeline import wire
 from wakeline.core import budget, summary
 from wakeline.core.principal import Caller
-from wakeline.core.queries import MembersOf, ThreadFor, ThreadList, ThreadListAll, ThreadPage, UnreadCount
+from wakeline.core.queries import MembersOf, NewestMail, ThreadFor, ThreadList, ThreadListAll, ThreadPage, UnreadCount
 from wakeline.core.thread import Status, Thread
 from wakeline.errors import NotFound
 from wakeline.flow.ack import AckThread
@@ -83,7 +83,8 @@ class Threads:
     async def ack(self, caller: Caller, thread_id: str, request: wire.AckThread) -> wire.ThreadAcked:
         check_claims(caller, request)
         store = self._context.store
-        seq = await store.submit(AckThread(caller, thread_id, request.last_read_seq))
+        newest = await store.read(NewestMail(thread_id, request.last_read_seq, caller.handle))
+        seq = await store.submit(AckThread(caller, thread_id, request.last_read_seq, newest[0] if newest else None))
         [unread] = await store.read(UnreadCount(caller.workspace_id, caller.handle, await store.now()))
         return wire.ThreadAcked(last_read_seq=seq, unread=unread)
 

@@ -16,6 +16,7 @@ from wakeline.core.records import Block, DeadLetter, Grant, Refusal, Token
 from wakeline.core.thread import Member, Thread
 
 _list = msgspec.json.Decoder(list[str]).decode
+_chain = msgspec.json.Decoder(wire.ChainView).decode
 _object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -68,6 +69,7 @@ def message(row: Message, mine: Receipt | None, now: int) -> wire.MessageView:
         created_at=to_datetime(row.created_at),
         state=state,
         receipt=None if mine is None else receipt(mine),
+        chain=UNSET if row.chain is None else _chain(row.chain),
     )
 
 

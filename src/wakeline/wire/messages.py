@@ -58,6 +58,13 @@ class ReceiptView(Answer, frozen=True):
     lapsed: str | None = None
 
 
+class ChainView(Answer, frozen=True):
+    """What a message came from: the first message, its sender, and who took it into another thread."""
+
+    root: str
+    hops: list[str]
+
+
 class MessageView(Answer, frozen=True):
     message_id: str
     thread_id: str
@@ -84,6 +91,7 @@ class MessageView(Answer, frozen=True):
     body_truncated: bool = False
     receipt: ReceiptView | None = None
     receipts: list[ReceiptView] | UnsetType = UNSET
+    chain: ChainView | UnsetType = UNSET
 
 
 class Posted(Answer, frozen=True):
