@@ -59,6 +59,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         WakePolicy, Meta(description="When mail to a role or to everyone wakes, unless it says.")
     ] = "next_turn"
 
+    loop_turn_limit: Annotated[
+        Amount, Meta(description="Turns between agents in one thread without progress that call the human; 0: any.")
+    ] = 20
+    loop_repeat_limit: Annotated[
+        Amount, Meta(description="How often agents may say one text in a row before the human is called; 0: any.")
+    ] = 3
+    loop_chain_limit: Annotated[
+        int,
+        Meta(ge=0, le=50, description="Hops of one chain from thread to thread that call the human; 0: any."),
+    ] = 8
     cause_minutes: Annotated[
         Amount,
         Meta(description="How long what an agent took up counts as the cause of what it posts; 0: only replies do."),
