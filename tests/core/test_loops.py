@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from wakeline.core import loop
+from wakeline.core.alarm import LOOP_CHAIN, LOOP_REPEATS, LOOP_TURNS
 from wakeline.core.guardrail import Guardrails
-from wakeline.core.loop import LOOP_CHAIN, LOOP_REPEATS, LOOP_TURNS
 from wakeline.core.principal import Kind
 from wakeline.core.thread import Status, Thread, ThreadType
 

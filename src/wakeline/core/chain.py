@@ -43,12 +43,13 @@ def of(message: Message) -> str:
     return message.chain or text(Chain(message.message_id, (message.sender,)))
 
 
-def carried(chain: str, sender: str, *, elsewhere: bool) -> str:
-    """The chain of what `sender` says because of a message with this one, in the same thread or elsewhere."""
+def carried(chain: str, sender: str, *, elsewhere: bool) -> tuple[str, int]:
+    """The chain of what `sender` says because of a message with this one, and its length if that has just grown."""
     if not elsewhere:
-        return chain
+        return chain, 0
     before = parse(chain)
-    return text(Chain(before.root, (*before.hops, sender)[-MOST_HOPS:]))
+    grown = Chain(before.root, (*before.hops, sender)[-MOST_HOPS:])
+    return text(grown), grown.length
 
 
 def is_recent(cause: Cause, now: int, minutes: int) -> bool:

@@ -31,6 +31,7 @@ class Guardrails(msgspec.Struct, frozen=True, kw_only=True):
     loop_repeat_limit: int = 3
     loop_chain_limit: int = 8
     cause_minutes: int = 15
+    human_handle: str = "@human"
 
 
 def check_size(subject: str | None, body: str, rails: Guardrails) -> None:

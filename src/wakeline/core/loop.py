@@ -11,14 +11,11 @@ import hashlib
 
 import msgspec
 
+from wakeline.core.alarm import LOOP_CHAIN, LOOP_REPEATS, LOOP_TURNS
 from wakeline.core.guardrail import Guardrails
 from wakeline.core.message import MessageKind
 from wakeline.core.principal import Kind
 from wakeline.core.thread import Thread
-
-LOOP_TURNS = "LOOP_TURNS"
-LOOP_REPEATS = "LOOP_REPEATS"
-LOOP_CHAIN = "LOOP_CHAIN"
 
 # Longer texts are compared as they are: splitting them would cost more than everything else about a post.
 NORMALISED = 4_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from wakeline.core import policy
+from wakeline.core import loop, policy
 from wakeline.core.log import THREAD_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller, Kind
@@ -111,6 +111,7 @@ class AddMembers(_ThreadChange, frozen=True):
         if joined:
             text = f"{self.caller.handle} added {', '.join(joined)}."
             about = {"event": "members_added", "members": joined}
+            picture.move_thread_tail(loop.moved_on(thread))
             written = entry.write_system(picture, thread, self.entry_id, self.caller.handle, text, joined, about)
             trace.start_anew(picture, self.caller, written)
 
@@ -187,7 +188,7 @@ class ChangeStatus(_ThreadChange, frozen=True):
         now = picture.now
         closing = self.status == Status.CLOSED
         changed = _replace(
-            thread,
+            loop.moved_on(thread),
             status=str(self.status),
             escalation_owner=owner,
             updated_at=now,

@@ -16,7 +16,7 @@ from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import SYSTEM, Caller, Kind
 from wakeline.core.thread import Status, Thread, ThreadType
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound, WakelineError
-from wakeline.flow import entry, once, tell, trace
+from wakeline.flow import entry, escalate, guard, once, tell, trace
 
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder().encode
@@ -33,6 +33,7 @@ class Accepted(msgspec.Struct, frozen=True):
     log_id: int
     created_at: int
     epoch: str
+    guard: guard.Fired | None = None
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -74,6 +75,8 @@ class Post(msgspec.Struct, frozen=True):
             needs.messages.add(message.supersedes)
             needs.receipts_of.add(message.supersedes)
         needs.workflows_of.update(self.reached)
+        if self.caller.kind == Kind.AGENT:
+            escalate.needs(needs)  # whom a guard would call
         if self.audience is not None:
             self._needs_of(self.audience, needs)
 
@@ -238,24 +241,30 @@ class Post(msgspec.Struct, frozen=True):
         thread = route.thread
         if thread.thread_id not in picture.threads:
             picture.put_thread(thread)
-        entry.join(picture, thread, route.joining)
+        joined = entry.join(picture, thread, route.joining)
         rails = self.rails
+        chain, hops = trace.chain_of(picture, self.caller, self.message, thread.thread_id, rails.cause_minutes)
         default = rails.direct_wake_policy if route.direct else rails.broadcast_wake_policy
         message = _replace(
             self.message,
             recipients=_encode(route.address).decode(),
             wake_policy=self.wake_policy or default,
-            chain=trace.chain_of(picture, self.caller, self.message, thread.thread_id, rails.cause_minutes),
+            chain=chain,
         )
+        thread = guard.counted(thread, self.caller, message, route.recipients, joined=bool(joined))
         written = entry.write(picture, thread, message, route.recipients)
         if superseded is not None:
             lapse(picture, _replace(superseded, superseded_by=written.message_id), "superseded")
         if self.caller.kind == Kind.HUMAN and route.direct:
             tell.coordinators(picture, written, route.recipients)
-        epoch = picture.workspace.epoch
-        answer = Accepted(written.message_id, written.thread_id, written.seq, written.log_id, written.created_at, epoch)
-        key = message.idempotency_key
-        once.remember(picture, message.sender, OPERATION, key, self.digest, written.message_id, answer)
+        fired = guard.watch(picture, self.caller, written, hops, rails)
+        return self._answer(picture, written, fired)
+
+    def _answer(self, picture: Picture, written: Message, fired: guard.Fired | None) -> Accepted:
+        place = written.message_id, written.thread_id, written.seq, written.log_id
+        answer = Accepted(*place, written.created_at, picture.workspace.epoch, fired)
+        key = written.idempotency_key
+        once.remember(picture, written.sender, OPERATION, key, self.digest, written.message_id, answer)
         return answer
 
 

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from wakeline import wire
 from wakeline.core import guardrail
-from wakeline.core.instant import from_datetime, to_datetime
+from wakeline.core.instant import from_datetime
 from wakeline.core.message import SCHEMA_VERSION, Message, parse_audience
 from wakeline.core.principal import Caller
 from wakeline.core.queries import Delivered, FirstReply, MembersOf, MessageFor, ReceiptsOf, ThreadFor
@@ -51,14 +51,7 @@ class Messages:
         if caller.is_human and request.to is UNSET:
             command = msgspec.structs.replace(command, reached=await self._members(caller, request))
         accepted = await self._context.store.submit(command)
-        return wire.Posted(
-            message_id=accepted.message_id,
-            thread_id=accepted.thread_id,
-            seq=accepted.seq,
-            log_id=accepted.log_id,
-            created_at=to_datetime(accepted.created_at),
-            epoch=accepted.epoch,
-        )
+        return views.posted(accepted)
 
     def validate(self, caller: Caller, request: wire.PostMessage) -> Post:
         """Everything that can be refused without asking the store; what is left is the command."""

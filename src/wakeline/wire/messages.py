@@ -94,6 +94,13 @@ class MessageView(Answer, frozen=True):
     chain: ChainView | UnsetType = UNSET
 
 
+class GuardView(Answer, frozen=True):
+    """The message made a guard fire: its thread is blocked, and this incident tells the human."""
+
+    code: str
+    incident_thread_id: str | None
+
+
 class Posted(Answer, frozen=True):
     message_id: str
     thread_id: str
@@ -102,6 +109,7 @@ class Posted(Answer, frozen=True):
     created_at: Instant
     epoch: str
     reply: MessageView | UnsetType | None = UNSET
+    guard: GuardView | UnsetType = UNSET
 
 
 class Inbox(Answer, frozen=True):
