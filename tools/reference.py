@@ -256,7 +256,7 @@ def error_page() -> str:
 
 def _guard(name: str) -> tuple[str, str]:
     watches, setting = GUARDS[name]
-    return watches, f"[`{setting}`](settings.md)"
+    return watches, f"[`{setting}`](settings.md)" if setting else ""
 
 
 def _error_row(name: str, kinds: set[type[errors.WakelineError]], hint: str) -> tuple[str, str, str, str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from tests.chaos.hardship import eventually
 from tests.databases import fresh_postgres
 from tests.faces.http_calls import new_agent, operator
 from wakeline.testing.server import ServerProcess
@@ -52,3 +54,17 @@ def test_kill_9_right_after_a_guard_fired_leaves_a_blocked_thread_and_one_incide
     assert alice.send(bob, body="ok", idempotency_key="2") == fired
     alice.send(bob, body="ok")
     assert len(human.mail()) == 1
+
+
+@pytest.mark.guarantee("G-ANSWER-BY")
+def test_a_deadline_that_passes_while_the_server_is_dead_is_told_once(mortal: ServerProcess) -> None:
+    alice, bob = new_agent(mortal, "alice"), new_agent(mortal, "bob")
+    asked = alice.send(bob, body="How far are you?", answer_by=(datetime.now(UTC) + timedelta(seconds=2)).isoformat())
+    mortal.kill()
+    mortal.start()
+    human = operator(mortal)
+    [told] = eventually(human.mail, "the human is told")
+    assert told["metadata"]["message_id"] == asked["message_id"]
+    revive(mortal)
+    bob.send(in_reply_to=asked["message_id"], body="sorry, done")
+    assert [one["message_id"] for one in human.mail()] == [told["message_id"]]

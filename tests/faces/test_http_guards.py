@@ -97,3 +97,21 @@ def test_the_log_tells_that_a_guard_fired(alice: Actor, bob: Actor, human: Actor
         "chain": None,
         "incident_thread_id": last["guard"]["incident_thread_id"],
     }
+
+
+def test_a_deadline_is_shown_and_an_impossible_one_refused(alice: Actor, bob: Actor) -> None:
+    sent = alice.send(bob, answer_by="2999-12-31T23:59:59Z")
+    assert bob.message(sent["message_id"])["answer_by"] == "2999-12-31T23:59:59Z"
+    assert "answer_by" not in bob.message(alice.send(bob, body="no hurry")["message_id"])
+    alice.send_refused("INVALID_ARGUMENT", bob, answer_by="tomorrow")
+    alice.send_refused("INVALID_ARGUMENT", bob, answer_by="0001-01-01T00:00:00+14:00")
+
+
+def test_agents_that_undo_each_others_status_end_blocked(alice: Actor, bob: Actor, human: Actor) -> None:
+    thread_id = alice.thread("who is right", bob)
+    path = f"/v1/threads/{thread_id}/status"
+    pair = [(alice, "resolved"), (bob, "active")]
+    shown = [actor.post(path, status=status)["status"] for actor, status in pair * 3]
+    assert shown == ["resolved", "active", "resolved", "active", "resolved", "blocked"]
+    [told] = incidents(human, thread_id)
+    assert told["metadata"]["guard"] == "CONTRADICTORY_STATUS"

@@ -11,6 +11,7 @@ import msgspec
 
 from wakeline.core.chain import parse
 from wakeline.core.guardrail import Guardrails
+from wakeline.core.instant import to_datetime
 from wakeline.core.message import Message
 from wakeline.core.summary import short
 from wakeline.core.thread import Thread
@@ -18,12 +19,16 @@ from wakeline.core.thread import Thread
 LOOP_TURNS = "LOOP_TURNS"
 LOOP_REPEATS = "LOOP_REPEATS"
 LOOP_CHAIN = "LOOP_CHAIN"
+CONTRADICTORY_STATUS = "CONTRADICTORY_STATUS"
+NO_ANSWER_BY_DEADLINE = "NO_ANSWER_BY_DEADLINE"
 
 # What each guard watches, and the setting that bounds it.
 GUARDS: dict[str, tuple[str, str]] = {
     LOOP_TURNS: ("Agents take turns in one thread and nothing moves on.", "loop_turn_limit"),
     LOOP_REPEATS: ("Agents say the same text in a row in one thread.", "loop_repeat_limit"),
     LOOP_CHAIN: ("One message leads to the next from thread to thread.", "loop_chain_limit"),
+    CONTRADICTORY_STATUS: ("Agents undo each other's changes of a thread's status.", "status_flip_limit"),
+    NO_ANSWER_BY_DEADLINE: ("Nobody has answered a message by its 'answer_by'.", ""),
 }
 
 NAMED = 10
@@ -42,12 +47,13 @@ def title(alarm: Alarm) -> str:
 
 
 def text(alarm: Alarm, agents: Sequence[str], rails: Guardrails) -> str:
-    """What happened, who was in it, what was last said, and which setting decides."""
+    """What happened, who was in it, what was last said, and which setting decides, if one does."""
     setting = GUARDS[alarm.code][1]
+    limit = f" (setting {setting} = {getattr(rails, setting)})" if setting else ""
     lines = [
-        f"{alarm.code}: {_fact(alarm)} (setting {setting} = {getattr(rails, setting)}).",
+        f"{alarm.code}: {_fact(alarm)}{limit}.",
         f"Involved: {_names(agents)}.",
-        f"Last: {alarm.message.sender}, message {alarm.message.message_id}{_subject(alarm.message)}.",
+        f"About: {alarm.message.sender}, message {alarm.message.message_id}{_subject(alarm.message)}.",
     ]
     return "\n".join(lines)
 
@@ -58,6 +64,10 @@ def _fact(alarm: Alarm) -> str:
         return f"{thread.turns} turns between agents without progress"
     if alarm.code == LOOP_REPEATS:
         return f"the same text {thread.repeats} times in a row"
+    if alarm.code == CONTRADICTORY_STATUS:
+        return f"agents undid each other's change of status {thread.flips} times"
+    if alarm.code == NO_ANSWER_BY_DEADLINE:
+        return f"nobody has answered by {to_datetime(message.answer_by or 0):%Y-%m-%d %H:%M:%S} UTC"
     return f"a chain from thread to thread, {'' if message.chain is None else parse(message.chain)}"
 
 

@@ -30,6 +30,7 @@ class Guardrails(msgspec.Struct, frozen=True, kw_only=True):
     loop_turn_limit: int = 20
     loop_repeat_limit: int = 3
     loop_chain_limit: int = 8
+    status_flip_limit: int = 4
     cause_minutes: int = 15
     human_handle: str = "@human"
 

@@ -1,4 +1,4 @@
-"""Count what goes round in circles in one thread: turns between agents, and the same text again and again.
+"""Count what goes round in circles in one thread: turns between agents, one text again and again, a status to and fro.
 
 The counters stand in the thread's own row and are written with the end that every message moves, so they cost no write
 and survive a crash.  Progress sets them back.  Progress is what shows that somebody looked: a human's message, a change
@@ -49,6 +49,24 @@ def said(thread: Thread, sender: str, text: str) -> Thread:
 def moved_on(thread: Thread) -> Thread:
     """The thread with its counters after progress."""
     return _replace(thread, turns=0, repeats=0, last_sender=None, last_digest=None)
+
+
+def settled(thread: Thread) -> Thread:
+    """The thread after a human had a say: nobody undoes anybody any more."""
+    return _replace(thread, flips=0, changed_by=None, changed_from=None)
+
+
+def changed(thread: Thread, status: str, agent: str) -> Thread:
+    """The thread with its counters after an agent changed its status to this one.
+
+    It is a flip if it goes back to where the last change came from, and another agent made that one.
+    """
+    undone = thread.changed_from == status and thread.changed_by not in (None, agent)
+    return _replace(moved_on(thread), flips=thread.flips + undone, changed_by=agent, changed_from=thread.status)
+
+
+def is_contradictory(thread: Thread, rails: Guardrails) -> bool:
+    return 0 < rails.status_flip_limit < thread.flips
 
 
 def verdict(thread: Thread, hops: int, rails: Guardrails) -> str | None:

@@ -58,8 +58,8 @@ def _entry(*columns: Any) -> Entry:
     return Entry(LogEntry(*columns[:_LOG_WIDTH]), Message(*message) if message[0] is not None else None)
 
 
-def _pair(log_id: int, handle: str) -> tuple[int, str]:
-    return log_id, handle
+def _pair(number: int, word: str) -> tuple[int, str]:
+    return number, word
 
 
 class SeenThread(msgspec.Struct, frozen=True):
@@ -121,6 +121,14 @@ class FirstReply(Query[Delivered], frozen=True):
     message_id: str
     asker: str
     row = _delivered
+
+
+class DueAnswers(Query[tuple[int, str]], frozen=True):
+    """Messages of all workspaces that nobody has answered by their deadline: (workspace_id, message_id)."""
+
+    now: int
+    limit: int
+    row = _pair
 
 
 class NewestMail(Query[str], frozen=True):

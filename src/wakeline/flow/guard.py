@@ -34,7 +34,8 @@ class Fired(msgspec.Struct, frozen=True):
 def counted(thread: Thread, caller: Caller, message: Message, heard_by: Sequence[str], *, joined: bool) -> Thread:
     """The thread with its counters after this message.  What nobody else hears cannot go round."""
     if loop.is_progress(caller.kind, message.kind):
-        return loop.moved_on(thread)
+        moved_on = loop.moved_on(thread)
+        return loop.settled(moved_on) if caller.is_human else moved_on
     if caller.kind != Kind.AGENT or not any(handle != caller.handle for handle in heard_by):
         return thread
     return loop.said(loop.moved_on(thread) if joined else thread, caller.handle, message.body)
@@ -47,6 +48,21 @@ def watch(picture: Picture, caller: Caller, written: Message, hops: int, rails: 
         return None
     code = loop.verdict(thread, hops, rails)
     return None if code is None else fire(picture, Alarm(code, thread, written), rails)
+
+
+def status_changed(thread: Thread, status: str, caller: Caller) -> Thread:
+    """The thread with its counters before its status becomes this one.  A human, or ending an escalation, settles."""
+    if caller.kind != Kind.AGENT or thread.escalation_owner is not None:
+        return loop.settled(loop.moved_on(thread))
+    return loop.changed(thread, status, caller.handle) if status != thread.status else thread
+
+
+def watch_status(picture: Picture, caller: Caller, written: Message, rails: Guardrails) -> Fired | None:
+    """Look at the thread after a change of its status, which this entry tells."""
+    thread = picture.threads[written.thread_id]
+    if caller.kind != Kind.AGENT or thread.status == Status.CLOSED or not loop.is_contradictory(thread, rails):
+        return None
+    return fire(picture, Alarm(alarm.CONTRADICTORY_STATUS, thread, written), rails)
 
 
 def fire(picture: Picture, raised: Alarm, rails: Guardrails) -> Fired:
@@ -77,12 +93,13 @@ def _about(raised: Alarm) -> dict[str, Any]:
 
 
 def _block(picture: Picture, raised: Alarm, owner: str | None, text: str, told: list[str]) -> None:
-    """Block the thread, with an entry that says why, as every change of status has one."""
+    """Block the thread, with an entry that says why, as every change of status has one.  Who owns it already stays."""
     thread, message = raised.thread, raised.message
+    owner = thread.escalation_owner or owner
     blocked = _replace(thread, status=str(Status.BLOCKED), escalation_owner=owner)
     picture.put_thread(blocked)
     about = {
-        "event": "status_changed",
+        "event": "guard_fired" if thread.status == Status.BLOCKED else "status_changed",
         "from": thread.status,
         "to": str(Status.BLOCKED),
         "reason": raised.code,

@@ -16,7 +16,7 @@ from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import SYSTEM, Caller, Kind
 from wakeline.core.thread import Status, Thread, ThreadType
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound, WakelineError
-from wakeline.flow import entry, escalate, guard, once, tell, trace
+from wakeline.flow import chase, entry, escalate, guard, once, tell, trace
 
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder().encode
@@ -253,6 +253,7 @@ class Post(msgspec.Struct, frozen=True):
         )
         thread = guard.counted(thread, self.caller, message, route.recipients, joined=bool(joined))
         written = entry.write(picture, thread, message, route.recipients)
+        chase.answered(picture, written)
         if superseded is not None:
             lapse(picture, _replace(superseded, superseded_by=written.message_id), "superseded")
         if self.caller.kind == Kind.HUMAN and route.direct:

@@ -55,6 +55,7 @@ class Parts:
     services: Services
     hub: Hub
     retention: Retention
+    rails: Guardrails
 
 
 def serve(settings: Settings) -> int:
@@ -125,7 +126,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         audit=Audit(context),
         hub=hub,
     )
-    return Parts(store, services, hub, retention)
+    return Parts(store, services, hub, retention, rails)
 
 
 def _concerns(row: LogEntry, caller: Caller) -> bool:
@@ -191,7 +192,7 @@ async def _serve(settings: Settings, parts: Parts) -> None:
         async with asyncio.TaskGroup() as group:
             chores = [
                 group.create_task(follow(parts.hub)),
-                group.create_task(sweep(parts.store, parts.retention, settings.sweep_seconds, clock.now)),
+                group.create_task(sweep(parts.store, parts.retention, parts.rails, settings.sweep_seconds, clock.now)),
                 group.create_task(Indexer(parts.store).run()),
                 group.create_task(keep_alive(parts.hub, settings.keepalive_seconds, clock.now)),
             ]

@@ -69,6 +69,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Meta(ge=0, le=50, description="Hops of one chain from thread to thread that call the human; 0: any."),
     ] = 8
+    status_flip_limit: Annotated[
+        Amount,
+        Meta(
+            description="How often agents may undo each other's change of a status before the human is called; 0: any."
+        ),
+    ] = 4
     cause_minutes: Annotated[
         Amount,
         Meta(description="How long what an agent took up counts as the cause of what it posts; 0: only replies do."),

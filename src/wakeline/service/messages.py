@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC
+from datetime import UTC, datetime
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -79,11 +79,13 @@ class Messages:
             tags="[]" if not request.tags else _encode(request.tags).decode(),
             in_reply_to=request.in_reply_to,
             idempotency_key=request.idempotency_key,
-            expires_at=_instant(request),
+            expires_at=_instant("expires_at", request.expires_at),
             supersedes=request.supersedes,
             metadata=guardrail.store_metadata(request.metadata, rails),
             schema_version=SCHEMA_VERSION,
             created_at=0,
+            answer_by=_instant("answer_by", request.answer_by),
+            awaited=int(request.answer_by is not None),
         )
         return Post(
             caller=caller,
@@ -180,12 +182,12 @@ def _digest(request: wire.PostMessage) -> str:
     return payload_hash(msgspec.structs.replace(request, wait_seconds=0, idempotency_key=None, **claims))
 
 
-def _instant(request: wire.PostMessage) -> int | None:
-    if request.expires_at is None:
+def _instant(field: str, moment: datetime | None) -> int | None:
+    if moment is None:
         return None
     try:
-        return from_datetime(request.expires_at.astimezone(UTC))
+        return from_datetime(moment.astimezone(UTC))
     except OverflowError as error:
         raise InvalidArgument(
-            "INVALID_ARGUMENT", "'expires_at' lies in a year that UTC does not have.", "Choose another."
+            "INVALID_ARGUMENT", f"'{field}' lies in a year that UTC does not have.", "Choose another."
         ) from error

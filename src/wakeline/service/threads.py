@@ -127,7 +127,7 @@ class Threads:
             request.reason,
             request.escalation_owner,
             request.override,
-            self._context.rails.direct_messages,
+            self._context.rails,
         )
         await self._context.store.submit(command)
         return await self.get(caller, thread_id)

@@ -71,6 +71,7 @@ def message(row: Message, mine: Receipt | None, now: int) -> wire.MessageView:
         state=state,
         receipt=None if mine is None else receipt(mine),
         chain=UNSET if row.chain is None else _chain(row.chain),
+        answer_by=UNSET if row.answer_by is None else to_datetime(row.answer_by),
     )
 
 

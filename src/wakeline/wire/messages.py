@@ -41,6 +41,7 @@ class PostMessage(Request, frozen=True):
     in_reply_to: Id | None = None
     idempotency_key: Key | None = None
     expires_at: Moment | None = None
+    answer_by: Moment | None = None
     supersedes: Id | None = None
     metadata: dict[str, Any] | None = None
     schema_version: Literal[1] = 1
@@ -92,6 +93,7 @@ class MessageView(Answer, frozen=True):
     receipt: ReceiptView | None = None
     receipts: list[ReceiptView] | UnsetType = UNSET
     chain: ChainView | UnsetType = UNSET
+    answer_by: Instant | UnsetType = UNSET
 
 
 class GuardView(Answer, frozen=True):

@@ -139,7 +139,7 @@ SELECT json_build_object(
   'messages', (SELECT coalesce(json_agg(json_build_array({message m})), '[]')
     FROM (SELECT message_id, workspace_id, thread_id, seq, log_id, sender, session_id, kind, subject, '' AS body,
       recipients, priority, wake_policy, tags, in_reply_to, idempotency_key, expires_at, supersedes, NULL AS metadata,
-      schema_version, created_at, superseded_by, retracted_at, chain FROM asked_messages) m),
+      schema_version, created_at, superseded_by, retracted_at, chain, answer_by, awaited FROM asked_messages) m),
   'receipts', (SELECT coalesce(json_agg(json_build_array({receipt})), '[]') FROM asked_receipts),
   'idempotency', (SELECT coalesce(json_agg(json_build_array({idempotency i})), '[]')
     FROM jsonb_array_elements(:idempotency::jsonb) AS uses (used)
