@@ -11,12 +11,13 @@ import msgspec
 from wakeline.core import guardrail, policy
 from wakeline.core.guardrail import Guardrails
 from wakeline.core.ids import derived
-from wakeline.core.message import Audience, Box, Message, audience_key, is_standing
+from wakeline.core.message import Audience, Message, audience_key, is_standing
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import SYSTEM, Caller, Kind
 from wakeline.core.thread import Status, Thread, ThreadType
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound, WakelineError
-from wakeline.flow import chase, entry, escalate, guard, once, tell, trace
+from wakeline.flow import ask, chase, entry, escalate, guard, once, tell, trace
+from wakeline.flow.retract import lapse
 
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder().encode
@@ -56,6 +57,7 @@ class Post(msgspec.Struct, frozen=True):
     digest: str
     rails: Guardrails
     reached: tuple[str, ...] = ()  # by a human whose message has no `to`: who is in its thread
+    wait: int = 0  # how long the caller waits for the answer, in microseconds
 
     @property
     def workspace_id(self) -> int:
@@ -75,6 +77,7 @@ class Post(msgspec.Struct, frozen=True):
             needs.messages.add(message.supersedes)
             needs.receipts_of.add(message.supersedes)
         needs.workflows_of.update(self.reached)
+        needs.waits |= self.wait > 0
         if self.caller.kind == Kind.AGENT:
             escalate.needs(needs)  # whom a guard would call
         if self.audience is not None:
@@ -95,14 +98,19 @@ class Post(msgspec.Struct, frozen=True):
         policy.admit(picture, self.caller)
         before = once.earlier(picture, sender, OPERATION, message.idempotency_key, self.digest)
         if before is not None:
-            return msgspec.json.decode(before, type=Accepted)
+            earlier = msgspec.json.decode(before, type=Accepted)
+            ask.renew(picture, self.caller, earlier.message_id, self.wait)
+            return earlier
         policy.require_writer(self.caller)
         guardrail.check_tags(self.tags, self.caller, self.rails)
         route = self._route(picture)
         superseded = self._superseded(picture)
+        wait = ask.check(picture, self.caller, message.message_id, route.recipients, self.wait)
         bucket = guardrail.take(picture.buckets.get(sender), self.workspace_id, sender, self.rails, picture.now)
         # Nothing below refuses.
         picture.put_bucket(bucket)
+        if wait is not None:
+            picture.put_wait(wait)
         return self._write(picture, route, superseded)
 
     # -- where it goes ------------------------------------------------------------------------------------------------
@@ -278,14 +286,6 @@ def _require_present(picture: Picture, audience: Audience) -> None:
     unknown = [handle for handle in audience.handles if not _is_present(picture, handle)]
     if unknown:
         raise NotFound("RECIPIENT_UNKNOWN", f"There is no {', '.join(unknown)} in this workspace.", unknown=unknown)
-
-
-def lapse(picture: Picture, message: Message, why: str) -> None:
-    """The message no longer counts: nobody who has not read it yet is asked to."""
-    picture.mark_message(message)
-    for receipt in list(picture.receipts.values()):
-        if (receipt.thread_id, receipt.seq) == (message.thread_id, message.seq) and receipt.box == Box.UNREAD:
-            picture.put_receipt(_replace(receipt, box=int(Box.LAPSED), lapsed=why))
 
 
 def is_undeliverable(error: WakelineError) -> bool:

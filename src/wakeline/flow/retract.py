@@ -6,11 +6,10 @@ import msgspec
 
 from wakeline.core import policy
 from wakeline.core.log import THREAD_STREAM
-from wakeline.core.message import Message
+from wakeline.core.message import Box, Message
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
 from wakeline.errors import Conflict, NotFound
-from wakeline.flow.post import lapse
 
 _replace = msgspec.structs.replace
 
@@ -44,6 +43,14 @@ class Retract(msgspec.Struct, frozen=True):
         stream = THREAD_STREAM + message.thread_id
         data = {"reason": self.reason} if self.reason else {}
         picture.append("message.retracted", stream, message.seq, self.caller.handle, message.message_id, data)
+
+
+def lapse(picture: Picture, message: Message, why: str) -> None:
+    """The message no longer counts: nobody who has not read it yet is asked to."""
+    picture.mark_message(message)
+    for receipt in list(picture.receipts.values()):
+        if (receipt.thread_id, receipt.seq) == (message.thread_id, message.seq) and receipt.box == Box.UNREAD:
+            picture.put_receipt(_replace(receipt, box=int(Box.LAPSED), lapsed=why))
 
 
 def _readers(picture: Picture, message: Message) -> list[str]:

@@ -20,6 +20,7 @@ _log = logging.getLogger(__name__)
 DAY = timedelta(days=1)
 PRUNE_EVERY = timedelta(hours=1)
 REFUSALS_KEPT = 90 * DAY
+WAITS_KEPT = timedelta(minutes=5)  # over, but the same question may be asked on
 INDEX_EVERY = 1.0
 INDEX_LAG = 50_000
 FOLLOW_AGAIN = 1.0
@@ -58,6 +59,7 @@ async def sweep(
         try:
             await store.lapse_expired()
             await chase_answers(store, rails)
+            await store.forget_old_waits(plus(await store.now(), -WAITS_KEPT))
             if clock() >= plus(pruned_at, PRUNE_EVERY):
                 await retention.apply_everywhere()
                 pruned_at = clock()

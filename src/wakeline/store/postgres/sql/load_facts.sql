@@ -178,7 +178,9 @@ SELECT json_build_object(
     FROM unnest(:consumers::text[]) AS asked (name)
     CROSS JOIN LATERAL (
       SELECT * FROM consumers WHERE workspace_id = :workspace_id AND name = asked.name OFFSET 0) found),
-  'waits', (SELECT coalesce(json_agg(json_build_array({wait})), '[]') FROM waits
-    WHERE workspace_id = :workspace_id AND :waits::boolean)
+  'waits', (SELECT coalesce(json_agg(json_build_array({wait found})), '[]') FROM waits found
+    WHERE found.workspace_id = :workspace_id AND :waits::boolean
+      AND (SELECT true FROM messages m
+        WHERE m.in_reply_to = found.message_id AND m.sender <> found.asker LIMIT 1) IS NULL)
 )
 FROM workspaces w WHERE w.workspace_id = :workspace_id
