@@ -19,6 +19,7 @@ import apsw
 import msgspec
 
 from wakeline import errors, wire
+from wakeline.core.alarm import GUARDS
 from wakeline.core.thread import TRANSITIONS, Status
 from wakeline.endpoint import CLIENT_SETTINGS
 from wakeline.faces.cli import arguments, commands
@@ -242,11 +243,20 @@ def error_page() -> str:
         "`details.rule`. `retryable` means that the same request may succeed later; `Retry-After` then says when.",
         "## From the server",
         table(("status", "code", "retryable", "hint"), sorted(catalogue)),
+        "## Guards",
+        "A [guard](../guides/guards.md) that fires refuses nothing: the message is stored and answered. It blocks the "
+        "thread, and tells the human in an incident that names one of these.",
+        table(("code", "what it watches", "setting"), [(code(one), *_guard(one)) for one in GUARDS]),
         "## From the command line and the Python client",
         "These are raised before or instead of a call, so no server answers with them. The number is the class that "
         "they belong to; it decides the [exit code](cli.md#exit-codes).",
         table(("class", "code", "retryable"), sorted(row[:3] for row in local)),
     )
+
+
+def _guard(name: str) -> tuple[str, str]:
+    watches, setting = GUARDS[name]
+    return watches, f"[`{setting}`](settings.md)" if setting else ""
 
 
 def _error_row(name: str, kinds: set[type[errors.WakelineError]], hint: str) -> tuple[str, str, str, str]:

@@ -154,6 +154,7 @@ CATALOGUE: dict[str, str] = {
     "NOT_A_WEBHOOK": "Only webhooks have a signing key.",
     "ALREADY_READ": "A message that somebody has read cannot be taken back; post one that supersedes it.",
     "ALREADY_REPLACED": "Supersede the newest one instead; the details name it, if there is one.",
+    "WAIT_CYCLE": "Answer what you are asked first, or post without wait_seconds and read the reply later.",
     "ALREADY_REDRIVEN": "It was accepted; the details name the message.",
     # 410
     "POSITION_EXPIRED": "Read the inbox, then continue from the position in the details.",

@@ -21,7 +21,7 @@ from wakeline.testing.server import ServerProcess
 pytestmark = pytest.mark.slow
 
 ROUNDS = int(os.environ.get("WAKELINE_CHAOS_ROUNDS", "50")) // 5 or 1
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "webhook_allow": "127.0.0.0/8",
     "lease_seconds": 15,
     "webhook_timeout_seconds": 2,
@@ -117,6 +117,7 @@ def wake_under_kills(server: ServerProcess, dice: random.Random, post: Post) -> 
 
 def _drain(server: ServerProcess, token: str, post: Post, wanted: set[str]) -> None:
     """A restart alone brings out what is left; a lease of the former life may have to run out first."""
+    left: list[Any] = []
     for _ in range(600):
         left = server.call("GET", "/v1/deliveries?outcome=open", token=token).json()["deliveries"]
         if not left and post.taken().keys() >= wanted:

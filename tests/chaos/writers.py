@@ -16,7 +16,14 @@ from wakeline.testing.server import ServerProcess
 
 GONE = (OSError, http.client.HTTPException)
 # Nothing that a fault test does shall meet a guardrail.
-SETTINGS: dict[str, Any] = {"rate_per_second": 1_000_000, "rate_burst": 1_000_000, "log_level": "warning"}
+SETTINGS: dict[str, Any] = {
+    "rate_per_second": 1_000_000,
+    "rate_burst": 1_000_000,
+    "loop_turn_limit": 0,
+    "loop_repeat_limit": 0,
+    "loop_chain_limit": 0,
+    "log_level": "warning",
+}
 
 _numbers = count(1)
 

@@ -407,7 +407,8 @@ def test_an_ask_answers_with_the_first_reply(alice: Actor, bob: Actor) -> None:
     thread.join()
     assert (asked["reply"]["body"], asked["reply"]["sender"]) == ("42", bob.handle)
     assert asked["reply"]["in_reply_to"] == asked["message_id"]
-    assert set(asked["reply"]) == MESSAGE_FIELDS
+    assert set(asked["reply"]) == {*MESSAGE_FIELDS, "chain"}
+    assert asked["reply"]["chain"] == {"root": asked["message_id"], "hops": [alice.handle]}
     assert alice.inbox()["unread"] == 2  # an answer that was shown is seen, not read
     assert alice.mail()[0]["receipt"]["seen_at"] is not None
 

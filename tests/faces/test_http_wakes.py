@@ -15,7 +15,12 @@ from tests.databases import fresh_postgres
 from wakeline import webhooks
 from wakeline.testing.server import ServerProcess
 
-SETTINGS = {"webhook_allow": "127.0.0.0/8", "webhook_timeout_seconds": 1, "lease_seconds": 15, "supervisor_seconds": 1}
+SETTINGS: dict[str, Any] = {
+    "webhook_allow": "127.0.0.0/8",
+    "webhook_timeout_seconds": 1,
+    "lease_seconds": 15,
+    "supervisor_seconds": 1,
+}
 _numbers = count(1)
 
 
@@ -197,8 +202,7 @@ async def test_resync_replays_what_is_unread_as_one_digest_with_new_event_ids(
 ) -> None:
     first = await ann.send(bob)
     made = await bob.subscribe(receiver.url())
-    for _ in range(3):
-        last = await ann.send(bob)
+    *_, last = [await ann.send(bob) for _ in range(3)]
     live = [json.loads(one.body) for one in await requests(receiver, 3)]
     await bob.call("POST", "/v1/inbox/ack", {"message_ids": [last["message_id"]]}, expect=200)
     path = f"/v1/wake-subscriptions/{made['subscription_id']}/resync"

@@ -38,7 +38,10 @@ def picture(**facts: Any) -> Picture:
     principals.append(Principal(1, "@human", Kind.HUMAN, "human", None, 0, "@system"))
     given = {
         "principals": principals,
-        "role_holders": [(role, handle) for handle, roles in ROLES.items() for role in roles.split()],
+        "role_holders": [
+            ("human", "@human"),
+            *((role, handle) for handle, roles in ROLES.items() for role in roles.split()),
+        ],
     }
     return Picture(Facts(NOW, Workspace(1, "default", "e", 0, 100, 1, 0), **{**given, **facts}))
 

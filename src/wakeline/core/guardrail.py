@@ -27,6 +27,12 @@ class Guardrails(msgspec.Struct, frozen=True, kw_only=True):
     broadcast_wake_policy: str = "next_turn"
     dead_letters_per_sender: int = 100
     dead_letter_bytes: int = 65_536
+    loop_turn_limit: int = 20
+    loop_repeat_limit: int = 3
+    loop_chain_limit: int = 8
+    status_flip_limit: int = 4
+    cause_minutes: int = 15
+    human_handle: str = "@human"
 
 
 def check_size(subject: str | None, body: str, rails: Guardrails) -> None:

@@ -63,6 +63,8 @@ class Message(msgspec.Struct, frozen=True, array_like=True, gc=False):
     superseded_by: str | None = None
     retracted_at: int | None = None
     chain: str | None = None  # JSON of a Chain: what it came from
+    answer_by: int | None = None
+    awaited: int = 0  # 1 until somebody answers, or the human was told that nobody did
 
 
 class Box(IntEnum):

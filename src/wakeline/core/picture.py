@@ -251,6 +251,7 @@ class Picture:
                 self.changes.messages[row.message_id],
                 superseded_by=row.superseded_by,
                 retracted_at=row.retracted_at,
+                awaited=row.awaited,
             )
         else:
             self.changes.message_marks[row.message_id] = row

@@ -60,8 +60,8 @@ def _entry(*columns: Any) -> Entry:
     return Entry(LogEntry(*columns[:_LOG_WIDTH]), Message(*message) if message[0] is not None else None)
 
 
-def _pair(log_id: int, handle: str) -> tuple[int, str]:
-    return log_id, handle
+def _pair(number: int, word: str) -> tuple[int, str]:
+    return number, word
 
 
 def _count(handle: str, number: int) -> tuple[str, int]:
@@ -153,6 +153,23 @@ class FirstReply(Query[Delivered], frozen=True):
     reader: str
     everything: bool
     row = _delivered
+
+
+class DueAnswers(Query[tuple[int, str]], frozen=True):
+    """Messages of all workspaces that nobody has answered by their deadline: (workspace_id, message_id)."""
+
+    now: int
+    limit: int
+    row = _pair
+
+
+class NewestMail(Query[str], frozen=True):
+    """The id of the last message up to a seq that somebody else sent and the reader received."""
+
+    thread_id: str
+    until: int
+    reader: str
+    row = str
 
 
 # -- threads ----------------------------------------------------------------------------------------------------------

@@ -56,6 +56,9 @@ class Thread(msgspec.Struct, frozen=True, array_like=True, gc=False):
     repeats: int = 0  # how often the last text was said in a row
     last_sender: str | None = None
     last_digest: str | None = None
+    flips: int = 0  # how often agents have undone each other's change of status
+    changed_by: str | None = None  # the agent that last changed the status, and from which one
+    changed_from: str | None = None
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -10,6 +10,7 @@ from wakeline.core.message import Box, Message, Receipt
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
 from wakeline.errors import Conflict, NotFound
+from wakeline.flow import trace
 
 _replace = msgspec.structs.replace
 
@@ -49,13 +50,14 @@ class AckMessages(_OwnMail, frozen=True):
 
     def decide(self, picture: Picture) -> int:
         policy.admit(picture, self.caller)
-        fresh = []
+        fresh: dict[str, Message] = {}
         for message, receipt in _own_receipts(picture, self.caller, self.message_ids):
             if receipt.read_at is None and message.message_id not in fresh:
                 picture.put_receipt(_read(receipt, picture.now))
-                fresh.append(message.message_id)
+                fresh[message.message_id] = message
         if fresh:
-            _record(picture, self.caller, "inbox.acked", fresh)
+            _record(picture, self.caller, "inbox.acked", list(fresh))
+            trace.take_up(picture, self.caller, fresh.values())
         return len(fresh)
 
 
@@ -95,6 +97,7 @@ class AckThread(msgspec.Struct, frozen=True):
     caller: Caller
     thread_id: str
     last_read_seq: int
+    newest: str | None = None  # the last mail up to there: what the caller takes up, if it was not read before
 
     @property
     def workspace_id(self) -> int:
@@ -105,6 +108,8 @@ class AckThread(msgspec.Struct, frozen=True):
         needs.threads.add(self.thread_id)
         needs.guests.add((self.thread_id, self.caller.handle))
         needs.unread_until.add((self.thread_id, self.caller.handle, self.last_read_seq))
+        if self.newest is not None:
+            needs.messages.add(self.newest)
 
     def decide(self, picture: Picture) -> int:
         handle = self.caller.handle
@@ -137,7 +142,13 @@ class AckThread(msgspec.Struct, frozen=True):
         ]
         for receipt in fresh:
             picture.put_receipt(_read(receipt, picture.now))
+            self._take_up(picture, receipt.seq)
         return len(fresh)
+
+    def _take_up(self, picture: Picture, seq: int) -> None:
+        message = picture.messages.get(self.newest or "")
+        if message is not None and (message.thread_id, message.seq) == (self.thread_id, seq):
+            trace.take_up(picture, self.caller, [message])
 
     def _record(self, picture: Picture) -> None:
         stream, data = THREAD_STREAM + self.thread_id, {"last_read_seq": self.last_read_seq}

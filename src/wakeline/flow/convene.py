@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from wakeline.core import policy
+from wakeline.core import loop, policy
+from wakeline.core.guardrail import Guardrails
 from wakeline.core.log import THREAD_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller, Kind
 from wakeline.core.thread import Status, Thread, ThreadType, check_transition
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound
-from wakeline.flow import belong, entry, once
+from wakeline.flow import belong, entry, escalate, guard, once, trace
 
 _replace = msgspec.structs.replace
 
@@ -112,7 +113,9 @@ class AddMembers(_ThreadChange, frozen=True):
         if joined:
             text = f"{self.caller.handle} added {', '.join(joined)}."
             about = {"event": "members_added", "members": joined}
-            entry.write_system(picture, thread, self.entry_id, self.caller.handle, text, joined, about)
+            picture.move_thread_tail(loop.moved_on(thread))
+            written = entry.write_system(picture, thread, self.entry_id, self.caller.handle, text, joined, about)
+            trace.start_anew(picture, self.caller, written)
 
 
 class RemoveMembers(_ThreadChange, frozen=True):
@@ -149,10 +152,11 @@ class ChangeStatus(_ThreadChange, frozen=True):
     reason: str | None
     escalation_owner: str | None
     override: bool
-    direct_messages: str = "open"
+    rails: Guardrails = Guardrails()
 
     def needs(self, needs: Needs) -> None:
         super().needs(needs)
+        escalate.needs(needs)  # whom a guard would call
         if self.escalation_owner is not None:
             needs.handles.add(self.escalation_owner)
 
@@ -179,7 +183,7 @@ class ChangeStatus(_ThreadChange, frozen=True):
             return None  # leaving blocked clears it
         if wanted is None:
             return thread.escalation_owner
-        check_joinable(picture, self.caller, [wanted], self.direct_messages)
+        check_joinable(picture, self.caller, [wanted], self.rails.direct_messages)
         before = thread.escalation_owner
         if before not in (None, wanted, self.caller.handle) and not self.caller.manages_threads:
             raise Forbidden("OVERRIDE_REQUIRED", f"{before} owns the escalation.", rule="escalation_owner")
@@ -189,7 +193,7 @@ class ChangeStatus(_ThreadChange, frozen=True):
         now = picture.now
         closing = self.status == Status.CLOSED
         changed = _replace(
-            thread,
+            guard.status_changed(thread, self.status, self.caller),
             status=str(self.status),
             escalation_owner=owner,
             updated_at=now,
@@ -213,4 +217,6 @@ class ChangeStatus(_ThreadChange, frozen=True):
                 belong.join(picture, changed, [owner])
             told.append(owner)
         body = f"{text}: {self.reason}" if self.reason else f"{text}."
-        entry.write_system(picture, changed, self.entry_id, self.caller.handle, body, told, about)
+        written = entry.write_system(picture, changed, self.entry_id, self.caller.handle, body, told, about)
+        trace.start_anew(picture, self.caller, written)
+        guard.watch_status(picture, self.caller, written, self.rails)

@@ -18,12 +18,12 @@ _replace = msgspec.structs.replace
 
 
 def write(picture: Picture, thread: Thread, message: Message, recipients: Sequence[str]) -> Message:
-    """Append the message to the thread; seq, log_id and time are given here, nowhere else."""
+    """Append the message to the thread as it is given; seq, log_id and time are set here, nowhere else."""
     seq = thread.last_seq + 1
     log_id = picture.append("message.posted", THREAD_STREAM + thread.thread_id, seq, message.sender, message.message_id)
     message = _replace(message, thread_id=thread.thread_id, seq=seq, log_id=log_id, created_at=picture.now)
     picture.add_message(message)
-    picture.move_thread_tail(_replace(picture.threads[thread.thread_id], last_seq=seq, updated_at=picture.now))
+    picture.move_thread_tail(_replace(thread, last_seq=seq, updated_at=picture.now))
     rank = RANK[message.priority]
     for handle in recipients:
         picture.put_receipt(
@@ -42,6 +42,7 @@ def write_system(
     body: str,
     recipients: list[str],
     metadata: dict[str, Any],
+    chain: str | None = None,
 ) -> Message:
     """An entry that reports what happened to the thread itself.  It is read, it never wakes."""
     message = Message(
@@ -66,6 +67,7 @@ def write_system(
         metadata=_encode(metadata).decode(),
         schema_version=SCHEMA_VERSION,
         created_at=0,
+        chain=chain,
     )
     return write(picture, picture.threads.get(thread.thread_id, thread), message, recipients)
 

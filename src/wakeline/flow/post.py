@@ -16,7 +16,7 @@ from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import SYSTEM, Caller, Kind
 from wakeline.core.thread import Status, Thread, ThreadType
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound, WakelineError
-from wakeline.flow import belong, entry, once, tell
+from wakeline.flow import ask, belong, chase, entry, escalate, guard, once, tell, trace
 
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder().encode
@@ -34,6 +34,7 @@ class Accepted(msgspec.Struct, frozen=True):
     log_id: int
     created_at: int
     epoch: str
+    guard: guard.Fired | None = None
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -56,6 +57,7 @@ class Post(msgspec.Struct, frozen=True):
     digest: str
     rails: Guardrails
     reached: tuple[str, ...] = ()  # by a human whose message has no `to`: who is in its thread
+    wait: int = 0  # how long the caller waits for the answer, in microseconds
 
     @property
     def workspace_id(self) -> int:
@@ -77,6 +79,9 @@ class Post(msgspec.Struct, frozen=True):
             needs.messages.add(message.supersedes)
             needs.receipts_of.add(message.supersedes)
         needs.workflows_of.update(self.reached)
+        needs.waits |= self.wait > 0
+        if self.caller.kind == Kind.AGENT:
+            escalate.needs(needs)  # whom a guard would call
         if self.audience is not None:
             self._needs_of(self.audience, needs)
 
@@ -95,14 +100,19 @@ class Post(msgspec.Struct, frozen=True):
         policy.admit(picture, self.caller)
         before = once.earlier(picture, sender, OPERATION, message.idempotency_key, self.digest)
         if before is not None:
-            return msgspec.json.decode(before, type=Accepted)
+            earlier = msgspec.json.decode(before, type=Accepted)
+            ask.renew(picture, self.caller, earlier.message_id, self.wait)
+            return earlier
         policy.require_writer(self.caller)
         guardrail.check_tags(self.tags, self.caller, self.rails)
         route = self._route(picture)
         superseded = self._superseded(picture)
+        wait = ask.check(picture, self.caller, message.message_id, route.recipients, self.wait)
         bucket = guardrail.take(picture.buckets.get(sender), self.workspace_id, sender, self.rails, picture.now)
         # Nothing below refuses.
         picture.put_bucket(bucket)
+        if wait is not None:
+            picture.put_wait(wait)
         return self._write(picture, route, superseded)
 
     # -- where it goes ------------------------------------------------------------------------------------------------
@@ -258,23 +268,31 @@ class Post(msgspec.Struct, frozen=True):
         thread = route.thread
         if thread.thread_id not in picture.threads:
             picture.put_thread(thread)
-        belong.join(picture, thread, route.joining)
+        joined = belong.join(picture, thread, route.joining)
         rails = self.rails
+        chain, hops = trace.chain_of(picture, self.caller, self.message, thread.thread_id, rails.cause_minutes)
         default = rails.direct_wake_policy if route.direct else rails.broadcast_wake_policy
         message = _replace(
             self.message,
             recipients=_encode(route.address).decode(),
             wake_policy=self.wake_policy or default,
+            chain=chain,
         )
+        thread = guard.counted(thread, self.caller, message, route.recipients, joined=bool(joined))
         written = entry.write(picture, thread, message, route.recipients)
+        chase.answered(picture, written)
         if superseded is not None:
             entry.lapse(picture, _replace(superseded, superseded_by=written.message_id), "superseded")
         if self.caller.kind == Kind.HUMAN and route.direct:
             tell.coordinators(picture, written, route.recipients)
-        epoch = picture.workspace.epoch
-        answer = Accepted(written.message_id, written.thread_id, written.seq, written.log_id, written.created_at, epoch)
-        key = message.idempotency_key
-        once.remember(picture, message.sender, OPERATION, key, self.digest, written.message_id, answer)
+        fired = guard.watch(picture, self.caller, written, hops, rails)
+        return self._answer(picture, written, fired)
+
+    def _answer(self, picture: Picture, written: Message, fired: guard.Fired | None) -> Accepted:
+        place = written.message_id, written.thread_id, written.seq, written.log_id
+        answer = Accepted(*place, written.created_at, picture.workspace.epoch, fired)
+        key = written.idempotency_key
+        once.remember(picture, written.sender, OPERATION, key, self.digest, written.message_id, answer)
         return answer
 
 

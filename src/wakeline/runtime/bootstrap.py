@@ -68,6 +68,7 @@ class Parts:
     issuer: Jwks | None
     webhooks: Webhooks
     waker: Waker
+    rails: Guardrails
 
 
 def serve(settings: Settings) -> int:
@@ -150,7 +151,8 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         hub=hub,
     )
     webhooks = _webhooks(settings)
-    return Parts(store, services, hub, retention, issuer, webhooks, _waker(settings, store, box, webhooks))
+    waker = _waker(settings, store, box, webhooks)
+    return Parts(store, services, hub, retention, issuer, webhooks, waker, rails)
 
 
 def _waker(settings: Settings, store: Store, box: Fernet, webhooks: Webhooks) -> Waker:
@@ -263,7 +265,7 @@ async def _serve(settings: Settings, parts: Parts) -> None:
                 group.create_task(follow(parts.hub)),
                 group.create_task(parts.waker.run()),
                 *_hearts(settings, parts.store, group),
-                group.create_task(sweep(parts.store, parts.retention, settings.sweep_seconds, clock.now)),
+                group.create_task(sweep(parts.store, parts.retention, parts.rails, settings.sweep_seconds, clock.now)),
                 group.create_task(Indexer(parts.store).run()),
                 group.create_task(keep_alive(parts.hub, settings.keepalive_seconds, clock.now)),
             ]

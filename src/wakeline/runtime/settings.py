@@ -88,6 +88,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     delivery_retention_days: Annotated[
         Count, Meta(description="How long settled deliveries and their evidence are kept, in days.")
     ] = 30
+    loop_turn_limit: Annotated[
+        Amount, Meta(description="Turns between agents in one thread without progress that call the human; 0: any.")
+    ] = 20
+    loop_repeat_limit: Annotated[
+        Amount, Meta(description="How often agents may say one text in a row before the human is called; 0: any.")
+    ] = 3
+    loop_chain_limit: Annotated[
+        int,
+        Meta(ge=0, le=50, description="Hops of one chain from thread to thread that call the human; 0: any."),
+    ] = 8
+    status_flip_limit: Annotated[
+        Amount,
+        Meta(
+            description="How often agents may undo each other's change of a status before the human is called; 0: any."
+        ),
+    ] = 4
+    cause_minutes: Annotated[
+        Amount,
+        Meta(description="How long what an agent took up counts as the cause of what it posts; 0: only replies do."),
+    ] = 15
 
     token_days: Annotated[Count, Meta(description="How long a new token is valid, in days.")] = 90
     jwks_url: Annotated[str, Meta(description="Keys of an external token issuer; empty: the local one only.")] = ""

@@ -7,10 +7,12 @@ import logging
 from collections.abc import Callable
 from datetime import timedelta
 
+from wakeline.core.guardrail import Guardrails
 from wakeline.core.instant import plus
 from wakeline.core.queries import AllWorkspaces
 from wakeline.core.store import Store
 from wakeline.errors import Unavailable
+from wakeline.runtime.deadlines import chase_answers
 from wakeline.service import Hub
 
 _log = logging.getLogger(__name__)
@@ -18,6 +20,7 @@ _log = logging.getLogger(__name__)
 DAY = timedelta(days=1)
 PRUNE_EVERY = timedelta(hours=1)
 REFUSALS_KEPT = 90 * DAY
+WAITS_KEPT = timedelta(minutes=5)  # over, but the same question may be asked on
 INDEX_EVERY = 1.0
 INDEX_LAG = 50_000
 FOLLOW_AGAIN = 1.0
@@ -52,12 +55,16 @@ class Retention:
         await self._store.forget_wakes(plus(now, -self._delivery_days * DAY))
 
 
-async def sweep(store: Store, retention: Retention, every_seconds: float, clock: Callable[[], int]) -> None:
-    """Expire now and then, prune every hour.  A store that is away is tried again at the next round."""
+async def sweep(
+    store: Store, retention: Retention, rails: Guardrails, every_seconds: float, clock: Callable[[], int]
+) -> None:
+    """Expire and chase answers now and then, prune every hour.  A store that is away is tried again next time."""
     pruned_at = 0
     while True:
         try:
             await store.lapse_expired()
+            await chase_answers(store, rails)
+            await store.forget_old_waits(plus(await store.now(), -WAITS_KEPT))
             if clock() >= plus(pruned_at, PRUNE_EVERY):
                 await retention.apply_everywhere()
                 pruned_at = clock()

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC
+from contextlib import suppress
+from datetime import UTC, datetime
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from wakeline import wire
 from wakeline.core import guardrail
-from wakeline.core.instant import from_datetime, to_datetime
+from wakeline.core.instant import SECOND, from_datetime
 from wakeline.core.message import SCHEMA_VERSION, Message, parse_audience
 from wakeline.core.principal import Caller
 from wakeline.core.queries import Delivered, FirstReply, MembersOf, MessageFor, ReceiptsOf
 from wakeline.core.records import DeadLetter
 from wakeline.errors import Forbidden, InvalidArgument, NotFound, Unavailable, WakelineError
 from wakeline.flow.ack import MarkSeen
+from wakeline.flow.ask import EndWait
 from wakeline.flow.bury import Bury
 from wakeline.flow.post import Post, is_undeliverable
 from wakeline.flow.retract import Retract
@@ -34,7 +36,7 @@ class Messages:
 
     async def post(self, caller: Caller, request: wire.PostMessage) -> wire.Posted:
         try:
-            posted = await self.send(caller, request)
+            posted = await self.send(caller, request, wait_seconds=request.wait_seconds)
         except WakelineError as refusal:
             if is_undeliverable(refusal):
                 await self._bury(caller, request, refusal)
@@ -44,20 +46,13 @@ class Messages:
         reply = await self._wait_for_reply(caller, posted.message_id, request.wait_seconds)
         return msgspec.structs.replace(posted, reply=reply)
 
-    async def send(self, caller: Caller, request: wire.PostMessage) -> wire.Posted:
-        """Post, without waiting for an answer and without keeping what cannot be brought anywhere."""
-        command = self.validate(caller, request)
+    async def send(self, caller: Caller, request: wire.PostMessage, *, wait_seconds: float = 0) -> wire.Posted:
+        """Post, without keeping what cannot be brought anywhere.  Who will wait for an answer says how long."""
+        command = msgspec.structs.replace(self.validate(caller, request), wait=round(wait_seconds * SECOND))
         if caller.is_human and request.to is UNSET:
             command = msgspec.structs.replace(command, reached=await self._members(caller, request))
         accepted = await self._context.store.submit(command)
-        return wire.Posted(
-            message_id=accepted.message_id,
-            thread_id=accepted.thread_id,
-            seq=accepted.seq,
-            log_id=accepted.log_id,
-            created_at=to_datetime(accepted.created_at),
-            epoch=accepted.epoch,
-        )
+        return views.posted(accepted)
 
     def validate(self, caller: Caller, request: wire.PostMessage) -> Post:
         """Everything that can be refused without asking the store; what is left is the command."""
@@ -85,11 +80,13 @@ class Messages:
             tags="[]" if not request.tags else _encode(request.tags).decode(),
             in_reply_to=request.in_reply_to,
             idempotency_key=request.idempotency_key,
-            expires_at=_instant(request),
+            expires_at=_instant("expires_at", request.expires_at),
             supersedes=request.supersedes,
             metadata=guardrail.store_metadata(request.metadata, rails),
             schema_version=SCHEMA_VERSION,
             created_at=0,
+            answer_by=_instant("answer_by", request.answer_by),
+            awaited=int(request.answer_by is not None),
         )
         return Post(
             caller=caller,
@@ -125,6 +122,16 @@ class Messages:
         refusal.details["dead_letter_id"] = letter.dead_letter_id
 
     async def _wait_for_reply(self, caller: Caller, message_id: str, seconds: float) -> wire.MessageView | None:
+        reply: Delivered | None = None
+        try:
+            reply = await self._reply(caller, message_id, seconds)
+        finally:  # also when the caller has hung up
+            await self._end_wait(caller, message_id, reply)
+        if reply is None:
+            return None
+        return views.message(reply.message, reply.receipt, await self._context.store.now())
+
+    async def _reply(self, caller: Caller, message_id: str, seconds: float) -> Delivered | None:
         """The first visible answer.  The ring only says "look": the query decides, before and after every wait."""
         waiter = self._hub.expect_reply(caller, message_id)
         try:
@@ -141,14 +148,16 @@ class Messages:
         finally:
             self._hub.stop_expecting(message_id, waiter)
 
-    async def _first_reply(self, caller: Caller, message_id: str) -> wire.MessageView | None:
-        store = self._context.store
+    async def _first_reply(self, caller: Caller, message_id: str) -> Delivered | None:
         asked = FirstReply(caller.workspace_id, message_id, caller.handle, caller.reads_everything)
-        found = await store.read(asked)
-        if not found:
-            return None
-        await mark_seen(self._context, caller, found)
-        return views.message(found[0].message, found[0].receipt, await store.now())
+        found = await self._context.store.read(asked)
+        return found[0] if found else None
+
+    async def _end_wait(self, caller: Caller, message_id: str, reply: Delivered | None) -> None:
+        """A store that cannot write now keeps nobody from reading: the wait ends by itself."""
+        with suppress(Unavailable):
+            reply_id = None if reply is None else reply.message.message_id
+            await self._context.store.submit(EndWait(caller, message_id, reply_id))
 
     async def get(self, caller: Caller, message_id: str) -> wire.MessageView:
         store = self._context.store
@@ -186,12 +195,12 @@ def _digest(request: wire.PostMessage) -> str:
     return digest(request, wait_seconds=0, idempotency_key=None, sender=UNSET, from_=UNSET, session_id=UNSET)
 
 
-def _instant(request: wire.PostMessage) -> int | None:
-    if request.expires_at is None:
+def _instant(field: str, moment: datetime | None) -> int | None:
+    if moment is None:
         return None
     try:
-        return from_datetime(request.expires_at.astimezone(UTC))
+        return from_datetime(moment.astimezone(UTC))
     except OverflowError as error:
         raise InvalidArgument(
-            "INVALID_ARGUMENT", "'expires_at' lies in a year that UTC does not have.", "Choose another."
+            "INVALID_ARGUMENT", f"'{field}' lies in a year that UTC does not have.", "Choose another."
         ) from error

@@ -10,6 +10,7 @@ from wakeline.core.principal import Caller
 from wakeline.core.queries import (
     Delivered,
     MembersOf,
+    NewestMail,
     SeenThread,
     ThreadFor,
     ThreadGlimpses,
@@ -112,7 +113,8 @@ class Threads:
     async def ack(self, caller: Caller, thread_id: str, request: wire.AckThread) -> wire.ThreadAcked:
         check_claims(caller, request)
         store = self._context.store
-        seq = await store.submit(AckThread(caller, thread_id, request.last_read_seq))
+        newest = await store.read(NewestMail(thread_id, request.last_read_seq, caller.handle))
+        seq = await store.submit(AckThread(caller, thread_id, request.last_read_seq, newest[0] if newest else None))
         [unread] = await store.read(UnreadCount(caller.workspace_id, caller.handle, await store.now()))
         return wire.ThreadAcked(last_read_seq=seq, unread=unread)
 
@@ -155,7 +157,7 @@ class Threads:
             request.reason,
             request.escalation_owner,
             request.override,
-            self._context.rails.direct_messages,
+            self._context.rails,
         )
         await self._context.store.submit(command)
         return await self.get(caller, thread_id)

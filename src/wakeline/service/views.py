@@ -14,8 +14,10 @@ from wakeline.core.principal import HUMAN_ROLE, PARTICIPANT, Kind, Principal
 from wakeline.core.queries import Entry
 from wakeline.core.records import Block, DeadLetter, Grant, Refusal, Token
 from wakeline.core.thread import Member, Thread
+from wakeline.flow.post import Accepted
 
 _list = msgspec.json.Decoder(list[str]).decode
+_chain = msgspec.json.Decoder(wire.ChainView).decode
 _object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -68,6 +70,21 @@ def message(row: Message, mine: Receipt | None, now: int) -> wire.MessageView:
         created_at=to_datetime(row.created_at),
         state=state,
         receipt=None if mine is None else receipt(mine),
+        chain=UNSET if row.chain is None else _chain(row.chain),
+        answer_by=UNSET if row.answer_by is None else to_datetime(row.answer_by),
+    )
+
+
+def posted(row: Accepted) -> wire.Posted:
+    fired = row.guard
+    return wire.Posted(
+        message_id=row.message_id,
+        thread_id=row.thread_id,
+        seq=row.seq,
+        log_id=row.log_id,
+        created_at=to_datetime(row.created_at),
+        epoch=row.epoch,
+        guard=UNSET if fired is None else wire.GuardView(code=fired.code, incident_thread_id=fired.incident_thread_id),
     )
 
 

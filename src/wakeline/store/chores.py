@@ -103,6 +103,10 @@ class Chores:
     async def trim_dead_letters(self: Engine, workspace_id: int, sender: str, keep: int) -> None:
         await self.transact([("trim_dead_letters", {"workspace_id": workspace_id, "sender": sender, "keep": keep})])
 
+    async def forget_old_waits(self: Engine, before: int) -> None:
+        if await self.fetch("any_old_wait", {"before": before}):
+            await self.transact([("forget_old_waits", {"before": before})])
+
     async def forget_old_refusals(self: Engine, before: int) -> None:
         await self.transact([("forget_old_refusals", {"before": before})])
 

@@ -41,6 +41,7 @@ class PostMessage(Request, frozen=True):
     in_reply_to: Id | None = None
     idempotency_key: Key | None = None
     expires_at: Moment | None = None
+    answer_by: Moment | None = None
     supersedes: Id | None = None
     metadata: dict[str, Any] | None = None
     schema_version: Literal[1] = 1
@@ -56,6 +57,13 @@ class ReceiptView(Answer, frozen=True):
     read_at: Instant | None = None
     archived_at: Instant | None = None
     lapsed: str | None = None
+
+
+class ChainView(Answer, frozen=True):
+    """What a message came from: the first message, its sender, and who took it into another thread."""
+
+    root: str
+    hops: list[str]
 
 
 class MessageView(Answer, frozen=True):
@@ -84,6 +92,15 @@ class MessageView(Answer, frozen=True):
     body_truncated: bool = False
     receipt: ReceiptView | None = None
     receipts: list[ReceiptView] | UnsetType = UNSET
+    chain: ChainView | UnsetType = UNSET
+    answer_by: Instant | UnsetType = UNSET
+
+
+class GuardView(Answer, frozen=True):
+    """The message made a guard fire: its thread is blocked, and this incident tells the human."""
+
+    code: str
+    incident_thread_id: str | None
 
 
 class Posted(Answer, frozen=True):
@@ -94,6 +111,7 @@ class Posted(Answer, frozen=True):
     created_at: Instant
     epoch: str
     reply: MessageView | UnsetType | None = UNSET
+    guard: GuardView | UnsetType = UNSET
 
 
 class Inbox(Answer, frozen=True):

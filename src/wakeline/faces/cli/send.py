@@ -30,6 +30,7 @@ def _arguments(parser: ArgumentParser) -> None:
     add("--tag", action="append", dest="tags", help="a tag; may be given several times")
     add("--kind", choices=KINDS, help="what it is (default: chat)")
     add("--expires", type=deadline, metavar="WHEN", help="when it is worthless: 10m, 2h, 7d, or an RFC 3339 instant")
+    add("--answer-by", type=deadline, metavar="WHEN", help="the human is told when nobody has replied by then")
     add("--supersedes", metavar="ID", help="an earlier message of yours that this replaces")
     add("--key", help="an idempotency key: the same key and message again is the same post")
 
@@ -89,6 +90,7 @@ def _message(given: Namespace) -> Call:
         in_reply_to=given.reply_to,
         idempotency_key=given.key,
         expires_at=given.expires,
+        answer_by=given.answer_by,
         supersedes=given.supersedes,
     )
 

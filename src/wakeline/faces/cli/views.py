@@ -49,6 +49,7 @@ def messages(views: Sequence[dict[str, Any]], *, preview: bool = False) -> str:
 def message_with_receipts(view: dict[str, Any]) -> str:
     fields = {
         "expires": ago(view["expires_at"]) or None,
+        "answer by": ago(view.get("answer_by")) or None,
         "supersedes": view["supersedes"],
         "superseded by": view["superseded_by"],
         "retracted": ago(view["retracted_at"]) or None,

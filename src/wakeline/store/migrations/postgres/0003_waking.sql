@@ -11,8 +11,14 @@ ALTER TABLE threads ADD COLUMN turns BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE threads ADD COLUMN repeats BIGINT NOT NULL DEFAULT 0;
 ALTER TABLE threads ADD COLUMN last_sender TEXT COLLATE "C";
 ALTER TABLE threads ADD COLUMN last_digest TEXT COLLATE "C";
+ALTER TABLE threads ADD COLUMN flips BIGINT NOT NULL DEFAULT 0;
+ALTER TABLE threads ADD COLUMN changed_by TEXT COLLATE "C";
+ALTER TABLE threads ADD COLUMN changed_from TEXT COLLATE "C";
 
 ALTER TABLE messages ADD COLUMN chain TEXT COLLATE "C";
+ALTER TABLE messages ADD COLUMN answer_by BIGINT;
+ALTER TABLE messages ADD COLUMN awaited BIGINT NOT NULL DEFAULT 0 CHECK (awaited = 0 OR answer_by IS NOT NULL);
+CREATE INDEX messages_awaited ON messages (answer_by) WHERE awaited = 1;
 
 -- What a principal last took up: the message that its next one is taken to come from.
 CREATE TABLE causes (

@@ -11,8 +11,14 @@ ALTER TABLE threads ADD COLUMN turns INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE threads ADD COLUMN repeats INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE threads ADD COLUMN last_sender TEXT;
 ALTER TABLE threads ADD COLUMN last_digest TEXT;
+ALTER TABLE threads ADD COLUMN flips INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE threads ADD COLUMN changed_by TEXT;
+ALTER TABLE threads ADD COLUMN changed_from TEXT;
 
 ALTER TABLE messages ADD COLUMN chain TEXT;
+ALTER TABLE messages ADD COLUMN answer_by INTEGER;
+ALTER TABLE messages ADD COLUMN awaited INTEGER NOT NULL DEFAULT 0 CHECK (awaited = 0 OR answer_by IS NOT NULL);
+CREATE INDEX messages_awaited ON messages (answer_by) WHERE awaited = 1;
 
 -- What a principal last took up: the message that its next one is taken to come from.
 CREATE TABLE causes (

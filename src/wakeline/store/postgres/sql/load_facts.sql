@@ -161,7 +161,7 @@ SELECT json_build_object(
   'messages', (SELECT coalesce(json_agg(json_build_array({message m})), '[]')
     FROM (SELECT message_id, workspace_id, thread_id, seq, log_id, sender, session_id, kind, subject, '' AS body,
       recipients, priority, wake_policy, tags, in_reply_to, idempotency_key, expires_at, supersedes, NULL AS metadata,
-      schema_version, created_at, superseded_by, retracted_at, chain FROM asked_messages) m),
+      schema_version, created_at, superseded_by, retracted_at, chain, answer_by, awaited FROM asked_messages) m),
   'receipts', (SELECT coalesce(json_agg(json_build_array({receipt})), '[]') FROM asked_receipts),
   'idempotency', (SELECT coalesce(json_agg(json_build_array({idempotency i})), '[]')
     FROM jsonb_array_elements(:idempotency::jsonb) AS uses (used)
@@ -200,7 +200,9 @@ SELECT json_build_object(
     FROM unnest(:consumers::text[]) AS asked (name)
     CROSS JOIN LATERAL (
       SELECT * FROM consumers WHERE workspace_id = :workspace_id AND name = asked.name OFFSET 0) found),
-  'waits', (SELECT coalesce(json_agg(json_build_array({wait})), '[]') FROM waits
-    WHERE workspace_id = :workspace_id AND :waits::boolean)
+  'waits', (SELECT coalesce(json_agg(json_build_array({wait found})), '[]') FROM waits found
+    WHERE found.workspace_id = :workspace_id AND :waits::boolean
+      AND (SELECT true FROM messages m
+        WHERE m.in_reply_to = found.message_id AND m.sender <> found.asker LIMIT 1) IS NULL)
 )
 FROM workspaces w WHERE w.workspace_id = :workspace_id

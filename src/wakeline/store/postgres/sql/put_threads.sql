@@ -6,4 +6,5 @@ ON CONFLICT (thread_id) DO UPDATE SET
   last_seq = greatest(threads.last_seq, excluded.last_seq), updated_at = excluded.updated_at,
   closed_at = excluded.closed_at,
   turns = excluded.turns, repeats = excluded.repeats, last_sender = excluded.last_sender,
-  last_digest = excluded.last_digest
+  last_digest = excluded.last_digest, flips = excluded.flips, changed_by = excluded.changed_by,
+  changed_from = excluded.changed_from

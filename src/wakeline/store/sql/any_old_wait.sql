@@ -1,0 +1,1 @@
+SELECT 1 FROM waits WHERE until < :before LIMIT 1

@@ -1,0 +1,1 @@
+DELETE FROM waits WHERE until < :before
