@@ -21,6 +21,8 @@ WAKE_POLICIES = ("silent", "next_turn", "immediate")
 THREAD_TYPES = ("conversation", "workflow", "incident")
 THREAD_STATUSES = ("active", "blocked", "resolved", "closed")
 SCOPES = ("CAN_REPLY_TO", "CAN_READ_INBOX_OF", "CAN_READ_MEMORIES_OF")
+PRESENCES = ("unknown", "idle", "active", "waitingOnApproval", "userTyping")
+WAKE_MODES = ("socket", "file-watch", "native-push", "app-server", "piggyback", "none")
 LONGEST_WAIT = 50
 
 ONCE = "once"  # a second sending could be a second effect, or be refused because of the first
@@ -241,6 +243,50 @@ def ack_thread(thread_id: str, last_read_seq: int) -> Call:
 def summarize_thread(thread_id: str) -> Call:
     """Summarise a thread: who takes part, what is open, what was decided."""
     return _read(f"/v1/threads/{quote(thread_id)}/summary")
+
+
+# -- sessions ---------------------------------------------------------------------------------------------------------
+
+
+def heartbeat_session(  # noqa: PLR0913 - what a session may say of itself
+    *,
+    session_id: str | None = None,
+    harness: str | None = None,
+    native_id: str | None = None,
+    host: str | None = None,
+    cwd: str | None = None,
+    pid: int | None = None,
+    pid_started_at: datetime | str | None = None,
+    wake_mode: str | None = None,
+    replyable: bool | None = None,
+    capabilities: Sequence[str] | None = None,
+    levels: Mapping[str, str] | None = None,
+    presence: str | None = None,
+    active_turn_id: str | None = None,
+    presence_source: str | None = None,
+    context_tokens: int | None = None,
+    context_limit: int | None = None,
+    resumable: bool | None = None,
+    task_id: str | None = None,
+    branch: str | None = None,
+) -> Call:
+    """Say that a session is there and how it is, and hear of unread mail."""
+    return Call("POST", "/v1/sessions/heartbeat", body=_given(**locals()), repeat=SAFE)
+
+
+def end_session(session_id: str) -> Call:
+    """Say that a session has ended."""
+    return Call("POST", f"/v1/sessions/{quote(session_id)}/end", body={}, repeat=SAFE)
+
+
+def list_sessions(*, handle: str | None = None, ended: bool | None = None, limit: int | None = None) -> Call:
+    """List sessions, the caller's own unless it reads everything."""
+    return _read("/v1/sessions", handle=handle, ended=ended, limit=limit)
+
+
+def list_peers() -> Call:
+    """Show who is there: each session of each principal, with its presence and unread mail."""
+    return _read("/v1/peers")
 
 
 # -- identity and policy ----------------------------------------------------------------------------------------------

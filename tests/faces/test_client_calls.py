@@ -36,6 +36,27 @@ MESSAGE: dict[str, Any] = {
     "metadata": {"a": 1},
     "wait_seconds": 5,
 }
+HEARTBEAT: dict[str, Any] = {
+    "session_id": ID,
+    "harness": "codex",
+    "native_id": "n",
+    "host": "h",
+    "cwd": "/w",
+    "pid": 7,
+    "pid_started_at": "2030-01-01T00:00:00Z",
+    "wake_mode": "socket",
+    "replyable": True,
+    "capabilities": ["a"],
+    "levels": {"D4": "pass"},
+    "presence": "idle",
+    "active_turn_id": "t",
+    "presence_source": "hook",
+    "context_tokens": 1,
+    "context_limit": 2,
+    "resumable": True,
+    "task_id": "t",
+    "branch": "b",
+}
 GRANT = ("CAN_REPLY_TO", "@bob", "@alice")
 
 # Every call with every argument, and the type that the server reads it with.
@@ -59,6 +80,10 @@ EVERY = [
     (calls.read_thread(ID, since_seq=0, limit=1, max_tokens=1), wire.ReadQuery),
     (calls.ack_thread(ID, 3), wire.AckThread),
     (calls.summarize_thread(ID), None),
+    (calls.heartbeat_session(**HEARTBEAT), wire.HeartbeatSession),
+    (calls.end_session(ID), wire.EndSession),
+    (calls.list_sessions(handle="@bob", ended=True, limit=3), wire.SessionsQuery),
+    (calls.list_peers(), None),
     (calls.list_agents(), None),
     (
         calls.add_agent(
@@ -159,6 +184,8 @@ async def test_the_server_offers_every_call_and_the_client_every_operation(serve
         (calls.THREAD_TYPES, wire.ThreadType),
         (calls.THREAD_STATUSES, wire.ThreadStatus),
         (calls.SCOPES, wire.Scope),
+        (calls.PRESENCES, wire.Presence),
+        (calls.WAKE_MODES, wire.WakeMode),
     ],
 )
 def test_the_words_are_those_of_the_wire(ours: tuple[str, ...], theirs: object) -> None:

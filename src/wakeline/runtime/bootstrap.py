@@ -16,6 +16,7 @@ from pathlib import Path
 import uvloop
 
 from wakeline.core.guardrail import Guardrails
+from wakeline.core.instant import SECOND
 from wakeline.core.log import LogEntry
 from wakeline.core.principal import Caller
 from wakeline.core.queries import AllWorkspaces, IssuerKeys
@@ -23,7 +24,8 @@ from wakeline.core.store import Store
 from wakeline.faces.http.app import Application
 from wakeline.faces.http.listener import Listeners, bind_tcp, bind_unix
 from wakeline.faces.http.telemetry import Telemetry
-from wakeline.runtime import clock, secrets
+from wakeline.flow.attend import Attention
+from wakeline.runtime import clock, processes, secrets
 from wakeline.runtime.jwks import Jwks
 from wakeline.runtime.settings import Settings
 from wakeline.runtime.sweeper import Indexer, Retention, follow, keep_alive, sweep
@@ -38,6 +40,7 @@ from wakeline.service.log import Logs
 from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
 from wakeline.service.principals import Principals
+from wakeline.service.sessions import Sessions, Surroundings
 from wakeline.service.threads import Threads
 from wakeline.store.sqlite.connection import translated
 from wakeline.store.sqlite.lock import DataLock
@@ -112,6 +115,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         inboxes=Inboxes(context),
         threads=Threads(context),
         principals=Principals(context, identity, timedelta(days=settings.token_days)),
+        sessions=_sessions(settings, context),
         logs=Logs(context, hub),
         dead_letters=DeadLetters(context, messages),
         operations=Operations(
@@ -126,6 +130,12 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         hub=hub,
     )
     return Parts(store, services, hub, retention)
+
+
+def _sessions(settings: Settings, context: Context) -> Sessions:
+    here = Surroundings(processes.host_name(), processes.look)
+    attention = Attention(settings.presence_stale_seconds * SECOND, settings.context_gate_tokens)
+    return Sessions(context, here, attention, settings.dormant_seconds * SECOND)
 
 
 def _concerns(row: LogEntry, caller: Caller) -> bool:

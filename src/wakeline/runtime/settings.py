@@ -59,6 +59,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         WakePolicy, Meta(description="When mail to a role or to everyone wakes, unless it says.")
     ] = "next_turn"
 
+    presence_stale_seconds: Annotated[
+        Count, Meta(description="After how long a session's presence is unknown, in seconds.")
+    ] = 300
+    dormant_seconds: Annotated[Count, Meta(description="After how long a silent session is dormant, in seconds.")] = 900
+    context_gate_tokens: Annotated[
+        Count, Meta(description="How much context is too much for a session that names no limit, in tokens.")
+    ] = 250_000
+
     token_days: Annotated[Count, Meta(description="How long a new token is valid, in days.")] = 90
     jwks_url: Annotated[str, Meta(description="Keys of an external token issuer; empty: the local one only.")] = ""
     jwks_issuer: Annotated[str, Meta(description="What the external issuer calls itself ('iss').")] = ""

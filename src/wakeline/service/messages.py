@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from wakeline import wire
 from wakeline.core import guardrail
-from wakeline.core.instant import from_datetime, to_datetime
+from wakeline.core.instant import to_datetime
 from wakeline.core.message import SCHEMA_VERSION, Message, parse_audience
 from wakeline.core.principal import Caller
 from wakeline.core.queries import Delivered, FirstReply, MembersOf, MessageFor, ReceiptsOf, ThreadFor
 from wakeline.core.records import DeadLetter
-from wakeline.errors import Forbidden, InvalidArgument, NotFound, Unavailable, WakelineError
+from wakeline.errors import Forbidden, NotFound, Unavailable, WakelineError
 from wakeline.flow.ack import MarkSeen
 from wakeline.flow.bury import Bury
 from wakeline.flow.once import payload_hash
 from wakeline.flow.post import Post, is_undeliverable
 from wakeline.flow.retract import Retract
 from wakeline.service import views
-from wakeline.service.context import Context, check_claims, check_sender
+from wakeline.service.context import Context, check_claims, check_sender, to_instant
 from wakeline.service.hub import Hub
 
 _encode = msgspec.json.Encoder().encode
@@ -86,7 +85,7 @@ class Messages:
             tags="[]" if not request.tags else _encode(request.tags).decode(),
             in_reply_to=request.in_reply_to,
             idempotency_key=request.idempotency_key,
-            expires_at=_instant(request),
+            expires_at=to_instant("expires_at", request.expires_at),
             supersedes=request.supersedes,
             metadata=guardrail.store_metadata(request.metadata, rails),
             schema_version=SCHEMA_VERSION,
@@ -185,14 +184,3 @@ def _digest(request: wire.PostMessage) -> str:
     """What makes two payloads the same: all that is stored; not how long the caller waits, nor claims it repeats."""
     claims = dict.fromkeys(("agent_id", "workspace_id", "sender", "from_", "session_id"), UNSET)
     return payload_hash(msgspec.structs.replace(request, wait_seconds=0, idempotency_key=None, **claims))
-
-
-def _instant(request: wire.PostMessage) -> int | None:
-    if request.expires_at is None:
-        return None
-    try:
-        return from_datetime(request.expires_at.astimezone(UTC))
-    except OverflowError as error:
-        raise InvalidArgument(
-            "INVALID_ARGUMENT", "'expires_at' lies in a year that UTC does not have.", "Choose another."
-        ) from error
