@@ -114,6 +114,7 @@ def post_message(  # noqa: PLR0913 - the fields of a message
     expires_at: datetime | str | None = None,
     supersedes: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    session_id: str | None = None,
     wait_seconds: float | None = None,
 ) -> Call:
     """Post a message; with `wait_seconds`, also wait for the first reply to it."""
@@ -131,6 +132,7 @@ def post_message(  # noqa: PLR0913 - the fields of a message
         expires_at=expires_at,
         supersedes=supersedes,
         metadata=metadata,
+        session_id=session_id,
         wait_seconds=wait_seconds,
     )
     return Call("POST", "/v1/messages", body=fields, repeat=KEYED)

@@ -82,3 +82,13 @@ def test_what_makes_no_sense_is_refused(human: Shell) -> None:
 def test_a_heartbeat_starts_fast(server: ServerProcess) -> None:
     words = ("session", "heartbeat", "--harness", "pi", "--pid", str(os.getpid()), "--presence", "active")
     assert modules_of(server.environ, *words) & (HEAVY - {"typing"}) == set()
+
+
+def test_one_session_is_written_to_and_writes(human: Shell) -> None:
+    bob, as_bob = human.new_agent()
+    name = as_bob.json("session", "heartbeat", "--harness", "pi")["session_id"]
+    human.json("send", f"{bob}/{name}", "for that one")
+    assert as_bob.json("inbox")["messages"][0]["to"] == [f"{bob}/{name}"]
+    posted = as_bob.json("send", "@human", "--session", name, "from that one")
+    assert human.json("read", posted["message_id"])["session_id"] == name
+    assert human.run("send", f"{bob}/nobody", "x").code == 3

@@ -222,6 +222,42 @@ def test_an_auditor_looks_after_its_own_session(node: ServerProcess) -> None:
     assert auditor.post(f"/v1/sessions/{made['session_id']}/end")["ended_at"] is not None
 
 
+# -- mail -------------------------------------------------------------------------------------------------------------
+
+
+def test_one_session_is_addressed(alice: Actor, bob: Actor) -> None:
+    name = beat(bob, harness="pi")["session_id"]
+    plain = alice.send(bob)
+    sent = alice.send(f"{bob.handle}/{name}", body="for that one")
+    assert sent["thread_id"] == plain["thread_id"]
+    assert [one["to"] for one in bob.mail()] == [[bob.handle], [f"{bob.handle}/{name}"]]
+    assert alice.message(sent["message_id"])["receipts"][0]["recipient"] == bob.handle
+    alone = alice.call("POST", "/v1/messages", {"to": f"{bob.handle}/{name}", "body": "a lone string"})
+    assert alone.status == 201
+
+
+def test_a_session_that_is_not_there_is_not_addressed(alice: Actor, bob: Actor) -> None:
+    mine = beat(alice, harness="pi")["session_id"]
+    for session_id in (mine, NOWHERE):
+        error = alice.send_refused("SESSION_NOT_FOUND", f"{bob.handle}/{session_id}")
+        assert bob.handle in error["message"]
+        assert error["details"]["dead_letter_id"]
+    for address in (f"{bob.handle}/", f"{bob.handle}/a/b", "role:x/a", "everyone/a"):
+        alice.send_refused("INVALID_ARGUMENT", address)
+    assert bob.unread() == []
+
+
+@pytest.mark.guarantee("G-SENDER")
+def test_a_post_names_a_session_of_its_sender_alone(node: ServerProcess, alice: Actor, bob: Actor) -> None:
+    mine, foreign = beat(alice, harness="pi")["session_id"], beat(bob, harness="pi")["session_id"]
+    posted = alice.send(bob, session_id=mine)
+    assert bob.message(posted["message_id"])["session_id"] == mine
+    alice.send_refused("CLAIM_MISMATCH", bob, session_id=foreign)
+    alice.send_refused("CLAIM_MISMATCH", bob, session_id=NOWHERE)
+    bound = new_token(node, alice.handle, session_id="s-1")
+    bound.send_refused("CLAIM_MISMATCH", bob, session_id=mine)  # its own agent's, and still not its own
+
+
 # -- peers ------------------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
 from wakeline.core.guardrail import Guardrails
 from wakeline.core.instant import from_datetime
@@ -38,12 +38,11 @@ def check_claims(caller: Caller, request: Request) -> None:
 def check_sender(caller: Caller, sender: str | UnsetType, from_: str | UnsetType, session_id: str | UnsetType) -> None:
     _same("sender", sender, caller.handle)
     _same("from", from_, caller.handle)
-    if caller.session_id is not None or session_id is not UNSET:
-        _same("session_id", session_id, caller.session_id)
+    check_session(caller, session_id)
 
 
 def check_session(caller: Caller, session_id: str | UnsetType) -> None:
-    """A token of one session speaks for no other."""
+    """A token of one session speaks for no other; whose session another token may name, the registry knows."""
     if caller.session_id is not None:
         _same("session_id", session_id, caller.session_id)
 

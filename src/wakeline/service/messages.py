@@ -75,7 +75,7 @@ class Messages:
             seq=0,
             log_id=0,
             sender=caller.handle,
-            session_id=caller.session_id,
+            session_id=caller.session_id or request.session_id or None,
             kind=request.kind,
             subject=request.subject,
             body=request.body,

@@ -75,7 +75,7 @@ def _request(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 def _to(schema: dict[str, Any]) -> dict[str, Any]:
     """Some handles, one role, or everyone: a wide address stands alone."""
     [many] = [choice for choice in schema["anyOf"] if choice["type"] == "array"]
-    handles = {**many, "items": {"type": "string", "pattern": wire.common.HANDLE_PATTERN}}
+    handles = {**many, "items": {"type": "string", "pattern": wire.common.DIRECT_PATTERN}}
     return {"anyOf": [handles, {**many, "maxItems": 1}, many["items"]]}
 
 
