@@ -29,6 +29,13 @@ ONCE = "once"  # a second sending could be a second effect, or be refused becaus
 SAFE = "safe"  # a second sending changes nothing and answers the same
 KEYED = "keyed"  # safe as soon as it carries an idempotency key
 
+
+class Clear:
+    """The kind of `CLEAR`."""
+
+
+CLEAR = Clear()  # where None means "leave it as it is", this takes it away
+
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~@")
 
 
@@ -89,7 +96,7 @@ def _word(value: object) -> str:
 
 
 def _given(**fields: object) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+    return {name: None if value is CLEAR else value for name, value in fields.items() if value is not None}
 
 
 def _read(path: str, **query: object) -> Call:
@@ -254,23 +261,23 @@ def heartbeat_session(  # noqa: PLR0913 - what a session may say of itself
     *,
     session_id: str | None = None,
     harness: str | None = None,
-    native_id: str | None = None,
-    host: str | None = None,
-    cwd: str | None = None,
-    pid: int | None = None,
-    pid_started_at: datetime | str | None = None,
+    native_id: str | Clear | None = None,
+    host: str | Clear | None = None,
+    cwd: str | Clear | None = None,
+    pid: int | Clear | None = None,
+    pid_started_at: datetime | str | Clear | None = None,
     wake_mode: str | None = None,
     replyable: bool | None = None,
     capabilities: Sequence[str] | None = None,
     levels: Mapping[str, str] | None = None,
     presence: str | None = None,
-    active_turn_id: str | None = None,
+    active_turn_id: str | Clear | None = None,
     presence_source: str | None = None,
-    context_tokens: int | None = None,
-    context_limit: int | None = None,
+    context_tokens: int | Clear | None = None,
+    context_limit: int | Clear | None = None,
     resumable: bool | None = None,
-    task_id: str | None = None,
-    branch: str | None = None,
+    task_id: str | Clear | None = None,
+    branch: str | Clear | None = None,
 ) -> Call:
     """Say that a session is there and how it is, and hear of unread mail."""
     return Call("POST", "/v1/sessions/heartbeat", body=_given(**locals()), repeat=SAFE)
@@ -328,9 +335,17 @@ def change_agent(
     roles: Sequence[str] | None = None,
     display_name: str | None = None,
     retired: bool | None = None,
+    quiet_hours: Mapping[str, str] | Clear | None = None,
+    do_not_disturb_until: datetime | str | Clear | None = None,
 ) -> Call:
-    """Change an agent's roles or name, or retire it."""
-    fields = _given(roles=roles, display_name=display_name, retired=retired)
+    """Change an agent's roles or name, when to leave it alone, or retire it."""
+    fields = _given(
+        roles=roles,
+        display_name=display_name,
+        retired=retired,
+        quiet_hours=quiet_hours,
+        do_not_disturb_until=do_not_disturb_until,
+    )
     return Call("PATCH", f"/v1/agents/{quote(handle)}", body=fields, repeat=SAFE)
 
 

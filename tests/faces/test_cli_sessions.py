@@ -92,3 +92,16 @@ def test_one_session_is_written_to_and_writes(human: Shell) -> None:
     posted = as_bob.json("send", "@human", "--session", name, "from that one")
     assert human.json("read", posted["message_id"])["session_id"] == name
     assert human.run("send", f"{bob}/nobody", "x").code == 3
+
+
+def test_quiet_hours_are_set_and_taken_back(human: Shell) -> None:
+    bob, as_bob = human.new_agent()
+    said = as_bob.json("agent", "quiet", bob, "--from", "22:00", "--until", "07:00", "--zone", "Asia/Tokyo")
+    assert said["quiet_hours"] == {"from": "22:00", "until": "07:00", "time_zone": "Asia/Tokyo"}
+    there = as_bob.with_environ(TZ="Europe/Oslo")
+    here = there.run("agent", "quiet", bob, "--from", "12:00", "--until", "13:00", "--do-not-disturb", "2h")
+    assert here.out.startswith(f"{bob} is quiet from 12:00 until 13:00 (Europe/Oslo) and until 20")
+    assert human.run("agent", "quiet", bob, "--off", "--disturb").out == f"{bob} can always be woken\n"
+    for words in ((), ("--from", "22:00"), ("--do-not-disturb", "soon")):
+        assert as_bob.run("agent", "quiet", bob, *words).code == 2
+    assert as_bob.run("agent", "quiet", "@human", "--disturb").code == 4

@@ -98,7 +98,17 @@ EVERY = [
         ),
         wire.AddAgent,
     ),
-    (calls.change_agent("@bob", roles=["x"], display_name="B", retired=True), wire.ChangeAgent),
+    (
+        calls.change_agent(
+            "@bob",
+            roles=["x"],
+            display_name="B",
+            retired=True,
+            quiet_hours={"from": "22:00", "until": "07:00", "time_zone": "UTC"},
+            do_not_disturb_until=calls.CLEAR,
+        ),
+        wire.ChangeAgent,
+    ),
     (calls.create_token("@bob", role="x", seconds=5, session_id="s", note="n", idempotency_key="k"), wire.CreateToken),
     (calls.list_tokens(handle="@bob"), wire.TokensQuery),
     (calls.revoke_token(ID), None),

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from wakeline import wire
+from wakeline.core import quiet
 from wakeline.core.instant import to_datetime
 from wakeline.core.message import Message, Receipt
 from wakeline.core.principal import HUMAN_ROLE, PARTICIPANT, Kind, Principal
@@ -130,6 +131,8 @@ def agent(row: Principal) -> wire.AgentView:
         display_name=row.display_name,
         created_at=to_datetime(row.created_at),
         retired_at=_when(row.retired_at),
+        quiet_hours=quiet.parse(row.quiet),
+        do_not_disturb_until=_when(row.dnd_until),
     )
 
 

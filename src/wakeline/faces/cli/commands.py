@@ -60,6 +60,7 @@ INDEX = {
     "agent add": ("identity", "add an agent or a human, and print a token once"),
     "agent list": ("identity", "list agents and humans"),
     "agent role": ("identity", "set an agent's roles"),
+    "agent quiet": ("quiet", "say when somebody is not to be woken"),
     "agent retire": ("identity", "retire an agent: its tokens open nothing any more"),
     "token create": ("identity", "make a token, and print it once"),
     "token list": ("identity", "list tokens"),
