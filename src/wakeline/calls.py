@@ -22,11 +22,20 @@ THREAD_TYPES = ("conversation", "workflow", "incident")
 THREAD_STATUSES = ("active", "blocked", "resolved", "closed")
 SCOPES = ("CAN_REPLY_TO", "CAN_READ_INBOX_OF", "CAN_READ_MEMORIES_OF")
 OUTCOMES = ("delivered", "skipped", "failed", "unknown", "open")
+PRESENCES = ("unknown", "idle", "active", "waitingOnApproval", "userTyping")
+WAKE_MODES = ("socket", "file-watch", "native-push", "app-server", "piggyback", "none")
 LONGEST_WAIT = 50
 
 ONCE = "once"  # a second sending could be a second effect, or be refused because of the first
 SAFE = "safe"  # a second sending changes nothing and answers the same
 KEYED = "keyed"  # safe as soon as it carries an idempotency key
+
+
+class Clear:
+    """The kind of `CLEAR`."""
+
+
+CLEAR = Clear()  # where None means "leave it as it is", this takes it away
 
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~@")
 
@@ -88,7 +97,7 @@ def _word(value: object) -> str:
 
 
 def _given(**fields: object) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
+    return {name: None if value is CLEAR else value for name, value in fields.items() if value is not None}
 
 
 def _read(path: str, **query: object) -> Call:
@@ -114,6 +123,7 @@ def post_message(  # noqa: PLR0913 - the fields of a message
     answer_by: datetime | str | None = None,
     supersedes: str | None = None,
     metadata: Mapping[str, Any] | None = None,
+    session_id: str | None = None,
     wait_seconds: float | None = None,
 ) -> Call:
     """Post a message; with `wait_seconds`, also wait for the first reply to it."""
@@ -132,6 +142,7 @@ def post_message(  # noqa: PLR0913 - the fields of a message
         answer_by=answer_by,
         supersedes=supersedes,
         metadata=metadata,
+        session_id=session_id,
         wait_seconds=wait_seconds,
     )
     return Call("POST", "/v1/messages", body=fields, repeat=KEYED)
@@ -246,6 +257,50 @@ def summarize_thread(thread_id: str) -> Call:
     return _read(f"/v1/threads/{quote(thread_id)}/summary")
 
 
+# -- sessions ---------------------------------------------------------------------------------------------------------
+
+
+def heartbeat_session(  # noqa: PLR0913 - what a session may say of itself
+    *,
+    session_id: str | None = None,
+    harness: str | None = None,
+    native_id: str | Clear | None = None,
+    host: str | Clear | None = None,
+    cwd: str | Clear | None = None,
+    pid: int | Clear | None = None,
+    pid_started_at: datetime | str | Clear | None = None,
+    wake_mode: str | None = None,
+    replyable: bool | None = None,
+    capabilities: Sequence[str] | None = None,
+    levels: Mapping[str, str] | None = None,
+    presence: str | None = None,
+    active_turn_id: str | Clear | None = None,
+    presence_source: str | None = None,
+    context_tokens: int | Clear | None = None,
+    context_limit: int | Clear | None = None,
+    resumable: bool | None = None,
+    task_id: str | Clear | None = None,
+    branch: str | Clear | None = None,
+) -> Call:
+    """Say that a session is there and how it is, and hear of unread mail."""
+    return Call("POST", "/v1/sessions/heartbeat", body=_given(**locals()), repeat=SAFE)
+
+
+def end_session(session_id: str) -> Call:
+    """Say that a session has ended."""
+    return Call("POST", f"/v1/sessions/{quote(session_id)}/end", body={}, repeat=SAFE)
+
+
+def list_sessions(*, handle: str | None = None, ended: bool | None = None, limit: int | None = None) -> Call:
+    """List sessions, the caller's own unless it reads everything."""
+    return _read("/v1/sessions", handle=handle, ended=ended, limit=limit)
+
+
+def list_peers() -> Call:
+    """Show who is there: each session of each principal, with its presence and unread mail."""
+    return _read("/v1/peers")
+
+
 # -- identity and policy ----------------------------------------------------------------------------------------------
 
 
@@ -283,9 +338,17 @@ def change_agent(
     roles: Sequence[str] | None = None,
     display_name: str | None = None,
     retired: bool | None = None,
+    quiet_hours: Mapping[str, str] | Clear | None = None,
+    do_not_disturb_until: datetime | str | Clear | None = None,
 ) -> Call:
-    """Change an agent's roles or name, or retire it."""
-    fields = _given(roles=roles, display_name=display_name, retired=retired)
+    """Change an agent's roles or name, when to leave it alone, or retire it."""
+    fields = _given(
+        roles=roles,
+        display_name=display_name,
+        retired=retired,
+        quiet_hours=quiet_hours,
+        do_not_disturb_until=do_not_disturb_until,
+    )
     return Call("PATCH", f"/v1/agents/{quote(handle)}", body=fields, repeat=SAFE)
 
 

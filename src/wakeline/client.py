@@ -75,6 +75,11 @@ class Client:
     ack_thread = _operation(calls.ack_thread, wire.ThreadAcked)
     summarize_thread = _operation(calls.summarize_thread, wire.ThreadSummary)
 
+    heartbeat_session = _operation(calls.heartbeat_session, wire.Attended)
+    end_session = _operation(calls.end_session, wire.SessionView)
+    list_sessions = _operation(calls.list_sessions, wire.Sessions)
+    list_peers = _operation(calls.list_peers, wire.Peers)
+
     list_agents = _operation(calls.list_agents, wire.Agents)
     add_agent = _operation(calls.add_agent, wire.AgentAdded)
     change_agent = _operation(calls.change_agent, wire.AgentView)

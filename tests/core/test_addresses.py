@@ -52,6 +52,12 @@ def test_what_is_not_a_role_is_refused(text: str) -> None:
         (["@bob", "@carol", "@bob"], Audience(handles=("@bob", "@carol"))),  # named twice is named once
         (["@me"], Audience(handles=("@alice",))),
         (["@alice", "@me"], Audience(handles=("@alice",))),
+        (["@bob/s1"], Audience(handles=("@bob",), sessions=(("@bob", "s1"),))),
+        (["@bob", "@bob/s1"], Audience(handles=("@bob",), sessions=(("@bob", "s1"),))),  # one agent, one receipt
+        (["@bob/s1", "@bob/s2"], Audience(handles=("@bob",), sessions=(("@bob", "s1"), ("@bob", "s2")))),
+        (["@bob/s1", "@bob/s1"], Audience(handles=("@bob",), sessions=(("@bob", "s1"),))),
+        (["@me/s1"], Audience(handles=("@alice",), sessions=(("@alice", "s1"),))),
+        (["@meg"], Audience(handles=("@meg",))),
         (["role:reviewer"], Audience(role="reviewer")),
         (["everyone"], Audience(everyone=True)),
         (["@everyone"], Audience(everyone=True)),
@@ -75,6 +81,16 @@ def test_an_address_is_some_handles_or_one_role_or_everyone(to: list[str], audie
         ["role:A"],
         ["bob"],
         ["@bob\nrole:a"],
+        ["@bob/"],
+        ["@bob/a/b"],
+        ["@bob/a b"],
+        ["@bob/a\n"],
+        ["@bob/" + "a" * 201],
+        ["@system/s1"],
+        ["@everyone/s1"],
+        ["everyone/s1"],
+        ["role:a/s1"],
+        ["/s1"],
         [""],
     ],
 )
@@ -97,6 +113,13 @@ def test_a_set_of_people_has_one_key_whoever_of_them_writes(to: list[str], sende
 def test_two_sets_of_people_have_two_keys(one: frozenset[str], other: frozenset[str]) -> None:
     first, second = (audience_key(Audience(handles=tuple(people)), min(people)) for people in (one, other))
     assert (first == second) == (one == other)
+
+
+def test_an_address_keeps_the_session_that_it_named() -> None:
+    audience = parse_audience(["@bob/s1", "@carol", "@bob/s2"], "@alice")
+    assert audience.addresses(audience.handles) == ["@bob/s1", "@bob/s2", "@carol"]
+    assert audience.addresses(["@carol"]) == ["@carol"]
+    assert audience_key(audience, "@alice") == audience_key(parse_audience(["@bob", "@carol"], "@alice"), "@alice")
 
 
 def test_a_crowd_has_a_key_that_every_database_can_index() -> None:

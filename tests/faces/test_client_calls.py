@@ -34,7 +34,29 @@ MESSAGE: dict[str, Any] = {
     "expires_at": "2030-01-01T00:00:00Z",
     "supersedes": ID,
     "metadata": {"a": 1},
+    "session_id": "s",
     "wait_seconds": 5,
+}
+HEARTBEAT: dict[str, Any] = {
+    "session_id": ID,
+    "harness": "codex",
+    "native_id": "n",
+    "host": "h",
+    "cwd": "/w",
+    "pid": 7,
+    "pid_started_at": "2030-01-01T00:00:00Z",
+    "wake_mode": "socket",
+    "replyable": True,
+    "capabilities": ["a"],
+    "levels": {"D4": "pass"},
+    "presence": "idle",
+    "active_turn_id": "t",
+    "presence_source": "hook",
+    "context_tokens": 1,
+    "context_limit": 2,
+    "resumable": True,
+    "task_id": "t",
+    "branch": "b",
 }
 GRANT = ("CAN_REPLY_TO", "@bob", "@alice")
 
@@ -59,6 +81,10 @@ EVERY = [
     (calls.read_thread(ID, since_seq=0, limit=1, max_tokens=1), wire.ReadQuery),
     (calls.ack_thread(ID, 3), wire.AckThread),
     (calls.summarize_thread(ID), None),
+    (calls.heartbeat_session(**HEARTBEAT), wire.HeartbeatSession),
+    (calls.end_session(ID), wire.EndSession),
+    (calls.list_sessions(handle="@bob", ended=True, limit=3), wire.SessionsQuery),
+    (calls.list_peers(), None),
     (calls.list_agents(), None),
     (
         calls.add_agent(
@@ -72,7 +98,17 @@ EVERY = [
         ),
         wire.AddAgent,
     ),
-    (calls.change_agent("@bob", roles=["x"], display_name="B", retired=True), wire.ChangeAgent),
+    (
+        calls.change_agent(
+            "@bob",
+            roles=["x"],
+            display_name="B",
+            retired=True,
+            quiet_hours={"from": "22:00", "until": "07:00", "time_zone": "UTC"},
+            do_not_disturb_until=calls.CLEAR,
+        ),
+        wire.ChangeAgent,
+    ),
     (calls.create_token("@bob", role="x", seconds=5, session_id="s", note="n", idempotency_key="k"), wire.CreateToken),
     (calls.list_tokens(handle="@bob"), wire.TokensQuery),
     (calls.revoke_token(ID), None),
@@ -118,7 +154,7 @@ def test_the_server_understands_every_field(call: Call, kind: type[msgspec.Struc
 def test_no_field_of_a_request_is_out_of_reach(call: Call, kind: type[msgspec.Struct] | None) -> None:
     if kind is None:
         return
-    claims = {"agent_id", "workspace_id", "sender", "from", "session_id"} if kind is wire.PostMessage else set()
+    claims = {"agent_id", "workspace_id", "sender", "from"} if kind is wire.PostMessage else set()
     claims |= {"agent_id", "workspace_id"} | ({"role"} if kind is wire.AddAgent else set())
     fields = {field.encode_name for field in msgspec.structs.fields(kind)} - claims - {"schema_version"}
     assert set(call.body if call.body is not None else call.query) >= fields
@@ -159,6 +195,8 @@ async def test_the_server_offers_every_call_and_the_client_every_operation(serve
         (calls.THREAD_TYPES, wire.ThreadType),
         (calls.THREAD_STATUSES, wire.ThreadStatus),
         (calls.SCOPES, wire.Scope),
+        (calls.PRESENCES, wire.Presence),
+        (calls.WAKE_MODES, wire.WakeMode),
     ],
 )
 def test_the_words_are_those_of_the_wire(ours: tuple[str, ...], theirs: object) -> None:

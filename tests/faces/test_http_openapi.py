@@ -114,6 +114,9 @@ ADDRESSED = {"body": "x", "to": ["@nobody"]}
         ("AckThread", "/v1/threads/{0}/ack", {"last_read_seq": 1e300}, False),
         ("AckThread", "/v1/threads/{0}/ack", {"last_read_seq": "1"}, False),
         ("Prune", "/v1/prune", {}, True),
+        ("HeartbeatSession", "/v1/sessions/heartbeat", {"harness": "pi"}, True),
+        ("HeartbeatSession", "/v1/sessions/heartbeat", {"presence": "idle"}, False),
+        ("HeartbeatSession", "/v1/sessions/heartbeat", {"harness": "pi", "levels": {"D9": "pass"}}, False),
     ],
 )
 def test_the_document_and_the_server_agree_on_what_is_a_request(

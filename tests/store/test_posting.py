@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from tests.store.builders import (
@@ -150,7 +151,7 @@ async def test_every_part_of_a_message_comes_back_as_it_was_sent(store: Store, w
     text = 'a "quoted" \\ line\nwith\ttabs, \x01 control, ünïcode, 漢字, 🚀 and \u2028'
     expires = await store.now() + 10_000_000
     sent = post(
-        agent(workspace, "@ann"),
+        msgspec.structs.replace(agent(workspace, "@ann"), session_id="s1"),
         "@bob",
         text,
         subject=text[:50],

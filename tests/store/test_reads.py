@@ -33,6 +33,7 @@ from wakeline.core.store import Store
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, Unauthorized
 from wakeline.flow.enrol import ChangePrincipal, IssueToken, RevokeToken
 from wakeline.flow.permit import ChangeBlock, ChangeGrant
+from wakeline.wire import QuietHours
 
 QUERIES = sorted(
     (
@@ -149,6 +150,18 @@ async def test_a_retired_agent_can_do_nothing(store: Store, workspace: Workspace
         await send(store, agent(workspace, "@ann"), "@bob")
     await store.submit(ChangePrincipal(human(workspace), "@ann", None, None, retired=False))
     await send(store, agent(workspace, "@ann"), "@bob")
+
+
+async def test_quiet_hours_and_do_not_disturb_come_back(store: Store, workspace: Workspace) -> None:
+    ann, hours = agent(workspace, "@ann"), QuietHours(from_="22:00", until="07:00", time_zone="Europe/Berlin")
+    changed = await store.submit(ChangePrincipal(ann, "@ann", quiet=hours, dnd_until=7))
+    assert await store.read(PrincipalFor(workspace.workspace_id, "@ann")) == [changed]
+    assert (changed.quiet, changed.dnd_until) == ('{"from":"22:00","until":"07:00","time_zone":"Europe/Berlin"}', 7)
+    renamed = await store.submit(ChangePrincipal(human(workspace), "@ann", display_name="Ann"))
+    assert (renamed.quiet, renamed.dnd_until) == (changed.quiet, 7)
+    await store.submit(ChangePrincipal(ann, "@ann", quiet=None, dnd_until=None))
+    [row] = await store.read(PrincipalFor(workspace.workspace_id, "@ann"))
+    assert (row.quiet, row.dnd_until, row.display_name) == (None, None, "Ann")
 
 
 async def test_blocks_and_grants_can_be_given_taken_and_given_again(store: Store, workspace: Workspace) -> None:

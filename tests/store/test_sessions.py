@@ -8,15 +8,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.store.builders import HOUR, agent, human, log_of, new_id, open_workspace, send
+from tests.store.builders import HOUR, agent, human, inbox, log_of, new_id, open_workspace, send
 from wakeline import wire
 from wakeline.core.doorbell import Head
 from wakeline.core.log import Workspace
 from wakeline.core.principal import Caller
-from wakeline.core.queries import SessionById, SessionByNative, SessionList, UnreadCounts, UnreadHeads
+from wakeline.core.queries import (
+    MembersOf,
+    MessageFor,
+    SessionById,
+    SessionByNative,
+    SessionList,
+    UnreadCounts,
+    UnreadHeads,
+)
 from wakeline.core.session import Session
 from wakeline.core.store import Store
-from wakeline.errors import Internal, NotFound
+from wakeline.errors import Forbidden, Internal, NotFound
 from wakeline.flow.attend import Attention, EndSession, Heartbeat
 
 FULL: dict[str, Any] = {
@@ -108,3 +116,67 @@ async def test_heads_show_the_most_urgent_first_without_what_is_no_longer_unread
     assert len(await store.read(UnreadHeads(workspace.workspace_id, "@bob", now, 2))) == 2
     counts = dict(await store.read(UnreadCounts(workspace.workspace_id, now)))
     assert counts == {"@human": 0, "@ann": 0, "@bob": 3, "@cat": 0}
+
+
+# -- posting ----------------------------------------------------------------------------------------------------------
+
+
+async def acting(store: Store, thread_id: str) -> dict[str, str | None]:
+    return {member.handle: member.session_id for member in await store.read(MembersOf(thread_id))}
+
+
+async def test_the_session_that_last_acted_in_a_thread_is_remembered(store: Store, workspace: Workspace) -> None:
+    ann, bob = agent(workspace, "@ann"), agent(workspace, "@bob")
+    one = (await store.submit(beat(bob, harness="pi", native_id="1"))).session_id
+    two = (await store.submit(beat(bob, harness="pi", native_id="2"))).session_id
+    thread_id = (await send(store, ann, "@bob")).thread_id
+    assert await acting(store, thread_id) == {"@ann": None, "@bob": None}
+    for session_id, known in ((one, one), (None, one), (two, two), (two, two)):
+        await send(store, bob, "@ann", session_id=session_id)
+        assert await acting(store, thread_id) == {"@ann": None, "@bob": known}
+    before = await sessions(store, workspace, "@bob")
+    await send(store, bob, "@ann", session_id=one)
+    assert await sessions(store, workspace, "@bob") == before  # a post is no heartbeat
+    token = msgspec.structs.replace(ann, session_id="bound")
+    await send(store, token, "@bob", session_id="bound")
+    assert (await acting(store, thread_id))["@ann"] == "bound"
+
+
+async def test_only_a_session_of_one_s_own_is_named_in_a_post(store: Store, workspace: Workspace) -> None:
+    ann, bob = agent(workspace, "@ann"), agent(workspace, "@bob")
+    foreign = (await store.submit(beat(bob, harness="pi"))).session_id
+    for session_id in (foreign, "never registered"):
+        with pytest.raises(Forbidden) as refusal:
+            await send(store, ann, "@bob", session_id=session_id)
+        assert refusal.value.code == "CLAIM_MISMATCH"
+
+
+async def test_mail_to_a_session_is_the_agent_s_and_keeps_its_address(store: Store, workspace: Workspace) -> None:
+    ann, bob = agent(workspace, "@ann"), agent(workspace, "@bob")
+    session_id = (await store.submit(beat(bob, harness="pi"))).session_id
+    plain = await send(store, ann, "@bob")
+    sent = await send(store, ann, f"@bob/{session_id}")
+    assert sent.thread_id == plain.thread_id  # the same conversation
+    assert [one.message.recipients for one in await inbox(store, bob)] == ['["@bob"]', f'["@bob/{session_id}"]']
+    inside = await send(store, ann, f"@bob/{session_id}", thread_id=plain.thread_id)
+    [found] = await store.read(MessageFor(workspace.workspace_id, inside.message_id, "@bob", everything=False))
+    assert found.message.recipients == f'["@bob/{session_id}"]'
+    assert found.receipt is not None
+    assert found.receipt.recipient == "@bob"
+
+
+async def test_a_session_that_is_not_there_cannot_be_addressed(store: Store, workspace: Workspace) -> None:
+    ann, bob = agent(workspace, "@ann"), agent(workspace, "@bob")
+    other = await open_workspace(store, "@bob", name="other")
+    far = (await store.submit(beat(agent(other, "@bob"), harness="pi"))).session_id
+    near = (await store.submit(beat(ann, harness="pi"))).session_id
+    over = (await store.submit(beat(bob, harness="pi", native_id="over"))).session_id
+    back = (await store.submit(beat(bob, harness="pi", native_id="back", resumable=True))).session_id
+    for session_id in (over, back):
+        await store.submit(EndSession(bob, session_id))
+    for session_id in (far, near, over, "never-registered"):
+        with pytest.raises(NotFound) as refusal:
+            await send(store, ann, f"@bob/{session_id}")
+        assert refusal.value.code == "SESSION_NOT_FOUND"
+    assert await inbox(store, bob) == []
+    await send(store, ann, f"@bob/{back}")  # it has ended, and can be resumed

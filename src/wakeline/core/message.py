@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Iterable
 from enum import IntEnum, StrEnum
 
 import msgspec
 
 from wakeline.core.principal import RESERVED, parse_handle, parse_role
 from wakeline.errors import InvalidArgument
+from wakeline.wire.common import SESSION_ID_PATTERN
 
 EVERYONE = "everyone"
 ROLE_PREFIX = "role:"
 CROWD_PREFIX = "crowd:"
 SCHEMA_VERSION = 1
 MAX_KEY = 1_000  # PostgreSQL cannot index more than 2,700 bytes
+_ME = re.compile(r"@me(/|$)")
+_session_id = re.compile(SESSION_ID_PATTERN)
 
 
 class MessageKind(StrEnum):
@@ -96,21 +101,32 @@ class Receipt(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Audience(msgspec.Struct, frozen=True):
-    """Where `to` points: some handles, one role, or everyone.  Exactly one of the three."""
+    """Where `to` points: some handles, one role, or everyone.  Exactly one of the three.
+
+    `sessions` are those that were addressed (handle, session id): the mail is the agent's, the wake the session's.
+    """
 
     handles: tuple[str, ...] = ()
     role: str | None = None
     everyone: bool = False
+    sessions: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_direct(self) -> bool:
         return self.role is None and not self.everyone
 
+    def addresses(self, handles: Iterable[str]) -> list[str]:
+        """These handles as they were addressed: `@bob`, or `@bob/<session_id>`."""
+        named: dict[str, list[str]] = {}
+        for handle, session_id in self.sessions:
+            named.setdefault(handle, []).append(f"{handle}/{session_id}")
+        return [address for handle in handles for address in named.get(handle, [handle])]
+
 
 def parse_audience(to: list[str], sender: str) -> Audience:
     if not to:
         raise InvalidArgument("INVALID_ARGUMENT", "'to' is empty.", "Name at least one recipient.")
-    words = [sender if word == "@me" else word for word in to]
+    words = [sender + word.removeprefix("@me") if _ME.match(word) else word for word in to]
     wide = [word for word in words if word in (EVERYONE, "@everyone") or word.startswith(ROLE_PREFIX)]
     if wide and len(words) > 1:
         raise InvalidArgument(
@@ -121,10 +137,21 @@ def parse_audience(to: list[str], sender: str) -> Audience:
     if wide:
         role = wide[0].removeprefix(ROLE_PREFIX) if wide[0].startswith(ROLE_PREFIX) else None
         return Audience(role=parse_role(role)) if role is not None else Audience(everyone=True)
-    for word in words:
-        if word in RESERVED:
-            raise InvalidArgument("INVALID_ARGUMENT", f"{word} cannot receive mail.", "Name an agent or a human.")
-    return Audience(handles=tuple(dict.fromkeys(parse_handle(word) for word in words)))
+    parts = [_parse_address(word) for word in dict.fromkeys(words)]
+    sessions = tuple((handle, session_id) for handle, session_id in parts if session_id is not None)
+    return Audience(handles=tuple(dict.fromkeys(handle for handle, _ in parts)), sessions=sessions)
+
+
+def _parse_address(word: str) -> tuple[str, str | None]:
+    """`@bob`, or one session of an agent: `@bob/<session_id>`."""
+    handle, slash, session_id = word.partition("/")
+    if handle in RESERVED:
+        raise InvalidArgument("INVALID_ARGUMENT", f"{handle} cannot receive mail.", "Name an agent or a human.")
+    if slash and not _session_id.match(session_id):
+        raise InvalidArgument(
+            "INVALID_ARGUMENT", f"{word[:80]!r} names no session.", "GET /v1/peers shows the sessions of others."
+        )
+    return parse_handle(handle), session_id if slash else None
 
 
 def audience_key(audience: Audience, sender: str) -> str:

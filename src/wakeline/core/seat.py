@@ -31,7 +31,7 @@ def take_seat(
         presence_of(session, now, stale),
         proven=is_proven(session),
         queues=QUEUES in _words(session.capabilities),
-        context_full=exceeds_context(session, rules.context_limit_tokens),
+        context_full=exceeds_context(session, rules.context_gate_tokens),
         outstanding_until=_outstanding(session.session_id, deliveries, rules, now),
     )
 

@@ -58,7 +58,7 @@ class WakeRules(msgspec.Struct, frozen=True, kw_only=True):
     coalesce_cap_seconds: int = 300
     wake_age_seconds: int = 3600
     wake_budget_per_hour: int = 60
-    context_limit_tokens: int = 250_000
+    context_gate_tokens: int = 250_000
     presence_stale_seconds: int = 300
     outstanding_seconds: int = 300
     supervisor_seconds: int = 30

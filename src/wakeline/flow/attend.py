@@ -7,6 +7,7 @@ it starts and ends, and when its presence, its levels or the verdict on its cont
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from datetime import UTC
 from typing import Any
 
@@ -21,7 +22,7 @@ from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
 from wakeline.core.session import Presence, Session, WakeMode, exceeds_context, presence_of
-from wakeline.errors import InvalidArgument, NotFound
+from wakeline.errors import Forbidden, InvalidArgument, NotFound
 
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -183,8 +184,48 @@ class EndSession(msgspec.Struct, frozen=True):
         return ended
 
 
-def not_found(session_id: str, handle: str) -> NotFound:
-    return NotFound("SESSION_NOT_FOUND", f"{handle} has no session {session_id}.", session_id=session_id)
+def not_found(session_id: str, handle: str, hint: str | None = None) -> NotFound:
+    return NotFound("SESSION_NOT_FOUND", f"{handle} has no session {session_id}.", hint, session_id=session_id)
+
+
+# -- sessions that post and are posted to -----------------------------------------------------------------------------
+
+
+def check_claim(picture: Picture, caller: Caller, session_id: str | None) -> None:
+    """Does the caller speak for the session that it names?  What a token says was checked with the token."""
+    if session_id is None or session_id == caller.session_id:
+        return
+    session = picture.sessions.get(session_id)
+    if session is None or session.handle != caller.handle:
+        raise Forbidden(
+            "CLAIM_MISMATCH",
+            "'session_id' is not a session of the caller.",
+            "Name a session that you have registered, or leave the field out.",
+            rule="claims",
+            field="session_id",
+        )
+
+
+def check_addressed(picture: Picture, sessions: Iterable[tuple[str, str]]) -> None:
+    """A session that is not there, or will not come back, cannot be addressed."""
+    for handle, session_id in sessions:
+        session = picture.sessions.get(session_id)
+        if session is None or session.handle != handle:
+            raise not_found(session_id, handle, f"Write to {handle}; GET /v1/peers shows which sessions it has.")
+        if session.ended_at is not None and not session.resumable:
+            raise NotFound(
+                "SESSION_NOT_FOUND",
+                f"The session {session_id} of {handle} has ended.",
+                f"Write to {handle}; GET /v1/peers shows which sessions it has.",
+                session_id=session_id,
+            )
+
+
+def note_acting(picture: Picture, thread_id: str, handle: str, session_id: str | None) -> None:
+    """Remember which of a member's sessions last acted in a thread: that one is woken for what comes there."""
+    member = picture.members.get(thread_id, {}).get(handle)
+    if member is not None and session_id is not None and member.session_id != session_id:
+        picture.put_member(_replace(member, session_id=session_id))
 
 
 def _spoken(session: Session, said: wire.HeartbeatSession, now: int) -> Session:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
+from typing import Any
 
-from wakeline.core import policy
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from wakeline import wire
+from wakeline.core import policy, quiet
 from wakeline.core.instant import to_datetime
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
@@ -78,13 +82,23 @@ class AddPrincipal(msgspec.Struct, frozen=True):
 class ChangePrincipal(msgspec.Struct, frozen=True):
     caller: Caller
     handle: str
-    roles: tuple[str, ...] | None
-    display_name: str | None
-    retired: bool | None
+    roles: tuple[str, ...] | None = None
+    display_name: str | None = None
+    retired: bool | None = None
+    quiet: wire.QuietHours | UnsetType | None = UNSET
+    dnd_until: int | UnsetType | None = UNSET
 
     @property
     def workspace_id(self) -> int:
         return self.caller.workspace_id
+
+    @property
+    def _is_own_rest(self) -> bool:
+        """When to be left alone is everybody's own affair; all else is the human's."""
+        said = self.quiet is not UNSET or self.dnd_until is not UNSET
+        return (
+            said and self.handle == self.caller.handle and (self.roles, self.display_name, self.retired) == (None,) * 3
+        )
 
     def needs(self, needs: Needs) -> None:
         needs.handles.update((self.caller.handle, self.handle))
@@ -92,10 +106,22 @@ class ChangePrincipal(msgspec.Struct, frozen=True):
 
     def decide(self, picture: Picture) -> Principal:
         policy.admit(picture, self.caller)
-        policy.require_human(self.caller, "change agents")
+        if not self._is_own_rest:
+            policy.require_human(self.caller, "change agents")
         before = picture.principals.get(self.handle)
         if before is None:
             raise NotFound("AGENT_NOT_FOUND", f"There is no {self.handle} in this workspace.", handle=self.handle)
+        if not self._is_own_rest:
+            self._check_kind(before)
+        changed = self._changed(before, picture.now)
+        if changed != before:
+            picture.put_principal(changed)
+            belong.follow_roles(picture, changed)
+            data = _change_data(changed)
+            picture.append("agent.changed", PRINCIPAL_STREAM + self.handle, 0, self.caller.handle, self.handle, data)
+        return changed
+
+    def _check_kind(self, before: Principal) -> None:
         if before.kind == Kind.SYSTEM:
             raise Forbidden("ROLE_FORBIDDEN", "Nobody changes the system.", "Leave it as it is.", rule="system")
         if before.kind == Kind.HUMAN:
@@ -104,21 +130,29 @@ class ChangePrincipal(msgspec.Struct, frozen=True):
             raise Forbidden("ROLE_FORBIDDEN", "An agent cannot hold the role 'human'.", "Leave it out.", rule="human")
         if self.retired and self.handle == self.caller.handle:
             raise InvalidArgument("INVALID_ARGUMENT", "Nobody retires themselves.", "Ask another human.")
+
+    def _changed(self, before: Principal, now: int) -> Principal:
         retired_at = before.retired_at
         if self.retired is not None:
-            retired_at = (before.retired_at or picture.now) if self.retired else None
-        changed = _replace(
+            retired_at = (before.retired_at or now) if self.retired else None
+        hours = self.quiet
+        return _replace(
             before,
             roles=before.roles if self.roles is None else " ".join(_kept(before.kind, self.roles)),
             display_name=before.display_name if self.display_name is None else self.display_name,
             retired_at=retired_at,
+            quiet=before.quiet if isinstance(hours, UnsetType) else None if hours is None else quiet.check(hours),
+            dnd_until=before.dnd_until if isinstance(self.dnd_until, UnsetType) else self.dnd_until,
         )
-        if changed != before:
-            picture.put_principal(changed)
-            belong.follow_roles(picture, changed)
-            data = {"roles": changed.roles.split(), "retired": retired_at is not None}
-            picture.append("agent.changed", PRINCIPAL_STREAM + self.handle, 0, self.caller.handle, self.handle, data)
-        return changed
+
+
+def _change_data(row: Principal) -> dict[str, Any]:
+    return {
+        "roles": row.roles.split(),
+        "retired": row.retired_at is not None,
+        "quiet_hours": quiet.parse(row.quiet),
+        "do_not_disturb_until": None if row.dnd_until is None else to_datetime(row.dnd_until),
+    }
 
 
 def _kept(kind: str, roles: tuple[str, ...]) -> tuple[str, ...]:

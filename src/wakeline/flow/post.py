@@ -16,7 +16,7 @@ from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import SYSTEM, Caller, Kind
 from wakeline.core.thread import Status, Thread, ThreadType
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound, WakelineError
-from wakeline.flow import ask, belong, chase, entry, escalate, guard, once, tell, trace
+from wakeline.flow import ask, attend, belong, chase, entry, escalate, guard, once, tell, trace
 
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder().encode
@@ -24,7 +24,7 @@ _encode = msgspec.json.Encoder().encode
 OPERATION = "post_message"
 # Refusals that mean "there is nobody to bring it to": the message is kept as a dead letter.  What is wrong in itself or
 # forbidden is not, nor what names a thread that the sender cannot see: to them there is no such thread, ever.
-UNDELIVERABLE = frozenset({"RECIPIENT_UNKNOWN", "NO_RECIPIENTS", "THREAD_CLOSED"})
+UNDELIVERABLE = frozenset({"RECIPIENT_UNKNOWN", "NO_RECIPIENTS", "SESSION_NOT_FOUND", "THREAD_CLOSED"})
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -78,6 +78,8 @@ class Post(msgspec.Struct, frozen=True):
         if message.supersedes is not None:
             needs.messages.add(message.supersedes)
             needs.receipts_of.add(message.supersedes)
+        if message.session_id is not None:
+            needs.sessions.add(message.session_id)
         needs.workflows_of.update(self.reached)
         needs.waits |= self.wait > 0
         if self.caller.kind == Kind.AGENT:
@@ -87,6 +89,7 @@ class Post(msgspec.Struct, frozen=True):
 
     def _needs_of(self, audience: Audience, needs: Needs) -> None:
         needs.handles.update(audience.handles)
+        needs.sessions.update(session_id for _, session_id in audience.sessions)
         if self.caller.kind == Kind.HUMAN:
             needs.workflows_of.update(audience.handles)
         if audience.role is not None:
@@ -104,6 +107,7 @@ class Post(msgspec.Struct, frozen=True):
             ask.renew(picture, self.caller, earlier.message_id, self.wait)
             return earlier
         policy.require_writer(self.caller)
+        attend.check_claim(picture, self.caller, message.session_id)
         guardrail.check_tags(self.tags, self.caller, self.rails)
         route = self._route(picture)
         superseded = self._superseded(picture)
@@ -206,7 +210,7 @@ class Post(msgspec.Struct, frozen=True):
         key = audience_key(audience, sender)
         members = sorted({sender, *audience.handles})
         thread = self._standing_thread(picture, key, ", ".join(members))
-        return Route(thread, list(audience.handles), members, list(audience.handles), direct=True)
+        return Route(thread, list(audience.handles), members, audience.addresses(audience.handles), direct=True)
 
     def _to_many(self, picture: Picture, audience: Audience) -> Route:
         sender = self.caller.handle
@@ -241,8 +245,10 @@ class Post(msgspec.Struct, frozen=True):
 
     def _address(self, recipients: list[str]) -> list[str]:
         audience = self.audience
-        if audience is None or audience.is_direct:
+        if audience is None:
             return recipients
+        if audience.is_direct:
+            return audience.addresses(recipients)
         return [audience_key(audience, self.caller.handle)]
 
     # -- what it replaces ---------------------------------------------------------------------------------------------
@@ -269,6 +275,7 @@ class Post(msgspec.Struct, frozen=True):
         if thread.thread_id not in picture.threads:
             picture.put_thread(thread)
         joined = belong.join(picture, thread, route.joining)
+        attend.note_acting(picture, thread.thread_id, self.caller.handle, self.message.session_id)
         rails = self.rails
         chain, hops = trace.chain_of(picture, self.caller, self.message, thread.thread_id, rails.cause_minutes)
         default = rails.direct_wake_policy if route.direct else rails.broadcast_wake_policy
@@ -311,6 +318,7 @@ def _require_present(picture: Picture, audience: Audience) -> None:
     unknown = [handle for handle in audience.handles if not _is_present(picture, handle)]
     if unknown:
         raise NotFound("RECIPIENT_UNKNOWN", f"There is no {', '.join(unknown)} in this workspace.", unknown=unknown)
+    attend.check_addressed(picture, audience.sessions)
 
 
 def is_undeliverable(error: WakelineError) -> bool:

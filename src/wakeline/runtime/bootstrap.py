@@ -20,6 +20,7 @@ from cryptography.fernet import Fernet
 from wakeline.adapters.webhook import Webhooks
 from wakeline.core.destination import parse_networks
 from wakeline.core.guardrail import Guardrails
+from wakeline.core.instant import SECOND
 from wakeline.core.log import LogEntry
 from wakeline.core.principal import Caller
 from wakeline.core.queries import AllWorkspaces, IssuerKeys
@@ -29,7 +30,8 @@ from wakeline.core.waking import WakeRules
 from wakeline.faces.http.app import Application
 from wakeline.faces.http.listener import Listeners, bind_tcp, bind_unix
 from wakeline.faces.http.telemetry import Telemetry
-from wakeline.runtime import clock, secrets
+from wakeline.flow.attend import Attention
+from wakeline.runtime import clock, processes, secrets
 from wakeline.runtime.heart import beat
 from wakeline.runtime.jwks import Jwks
 from wakeline.runtime.parcels import Packer
@@ -48,6 +50,7 @@ from wakeline.service.log import Logs
 from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
 from wakeline.service.principals import Principals
+from wakeline.service.sessions import Sessions, Surroundings
 from wakeline.service.threads import Threads
 from wakeline.store.sqlite.connection import translated
 from wakeline.store.sqlite.lock import DataLock
@@ -135,6 +138,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         inboxes=Inboxes(context),
         threads=Threads(context),
         principals=Principals(context, identity, timedelta(days=settings.token_days)),
+        sessions=_sessions(settings, context),
         logs=logs,
         dead_letters=DeadLetters(context, messages),
         deliveries=Deliveries(context, logs),
@@ -177,6 +181,12 @@ def _webhooks(settings: Settings) -> Webhooks:
         connections_per_host=settings.webhook_connections_per_host,
         user_agent=f"Wakeline/{VERSION}",
     )
+
+
+def _sessions(settings: Settings, context: Context) -> Sessions:
+    here = Surroundings(processes.host_name(), processes.look)
+    attention = Attention(settings.presence_stale_seconds * SECOND, settings.context_gate_tokens)
+    return Sessions(context, here, attention, settings.dormant_seconds * SECOND)
 
 
 def _concerns(row: LogEntry, caller: Caller) -> bool:

@@ -69,9 +69,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     wake_age_seconds: Annotated[
         Count, Meta(description="An event whose delivery failed is not tried again when it is older, in seconds.")
     ] = 3600
-    context_limit_tokens: Annotated[
-        Count, Meta(description="A session with more context than this is not woken, unless it has its own limit.")
-    ] = 250_000
     outstanding_seconds: Annotated[
         Count, Meta(description="How long a wake under way keeps others away from its session, in seconds.")
     ] = 300
@@ -108,6 +105,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Amount,
         Meta(description="How long what an agent took up counts as the cause of what it posts; 0: only replies do."),
     ] = 15
+    presence_stale_seconds: Annotated[
+        Count, Meta(description="After how long a session's presence is unknown, in seconds.")
+    ] = 300
+    dormant_seconds: Annotated[Count, Meta(description="After how long a silent session is dormant, in seconds.")] = 900
+    context_gate_tokens: Annotated[
+        Count, Meta(description="How much context is too much for a session that names no limit, in tokens.")
+    ] = 250_000
 
     token_days: Annotated[Count, Meta(description="How long a new token is valid, in days.")] = 90
     jwks_url: Annotated[str, Meta(description="Keys of an external token issuer; empty: the local one only.")] = ""

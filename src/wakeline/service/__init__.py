@@ -15,6 +15,7 @@ from wakeline.service.log import Logs
 from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
 from wakeline.service.principals import Principals
+from wakeline.service.sessions import Sessions
 from wakeline.service.threads import Threads
 
 __all__ = ["Caller", "Hub", "Identity", "Published", "Services", "Stream"]
@@ -27,6 +28,7 @@ class Services:
     inboxes: Inboxes
     threads: Threads
     principals: Principals
+    sessions: Sessions
     logs: Logs
     dead_letters: DeadLetters
     deliveries: Deliveries

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from wakeline.core.guardrail import Guardrails
+from wakeline.core.instant import from_datetime
 from wakeline.core.principal import Caller
 from wakeline.core.store import Store
-from wakeline.errors import Forbidden
+from wakeline.errors import Forbidden, InvalidArgument
 from wakeline.flow.once import payload_hash
 from wakeline.wire import Request
 
@@ -44,8 +46,24 @@ def digest(request: Request, **aside: Any) -> str:
 def check_sender(caller: Caller, sender: str | UnsetType, from_: str | UnsetType, session_id: str | UnsetType) -> None:
     _same("sender", sender, caller.handle)
     _same("from", from_, caller.handle)
-    if caller.session_id is not None or session_id is not UNSET:
+    check_session(caller, session_id)
+
+
+def check_session(caller: Caller, session_id: str | UnsetType) -> None:
+    """A token of one session speaks for no other; whose session another token may name, the registry knows."""
+    if caller.session_id is not None:
         _same("session_id", session_id, caller.session_id)
+
+
+def to_instant(field: str, moment: datetime | None) -> int | None:
+    if moment is None:
+        return None
+    try:
+        return from_datetime(moment.astimezone(UTC))
+    except OverflowError as error:
+        raise InvalidArgument(
+            "INVALID_ARGUMENT", f"'{field}' lies in a year that UTC does not have.", "Choose another."
+        ) from error
 
 
 def _same(field: str, said: str | UnsetType, known: str | None) -> None:

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from datetime import UTC, datetime
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from wakeline import wire
 from wakeline.core import guardrail
-from wakeline.core.instant import SECOND, from_datetime
+from wakeline.core.instant import SECOND
 from wakeline.core.message import SCHEMA_VERSION, Message, parse_audience
 from wakeline.core.principal import Caller
 from wakeline.core.queries import Delivered, FirstReply, MembersOf, MessageFor, ReceiptsOf
 from wakeline.core.records import DeadLetter
-from wakeline.errors import Forbidden, InvalidArgument, NotFound, Unavailable, WakelineError
+from wakeline.errors import Forbidden, NotFound, Unavailable, WakelineError
 from wakeline.flow.ack import MarkSeen
 from wakeline.flow.ask import EndWait
 from wakeline.flow.bury import Bury
 from wakeline.flow.post import Post, is_undeliverable
 from wakeline.flow.retract import Retract
 from wakeline.service import views
-from wakeline.service.context import Context, check_claims, check_sender, digest
+from wakeline.service.context import Context, check_claims, check_sender, digest, to_instant
 from wakeline.service.hub import Hub
 
 _encode = msgspec.json.Encoder().encode
@@ -70,7 +69,7 @@ class Messages:
             seq=0,
             log_id=0,
             sender=caller.handle,
-            session_id=caller.session_id,
+            session_id=caller.session_id or request.session_id or None,
             kind=request.kind,
             subject=request.subject,
             body=request.body,
@@ -80,12 +79,12 @@ class Messages:
             tags="[]" if not request.tags else _encode(request.tags).decode(),
             in_reply_to=request.in_reply_to,
             idempotency_key=request.idempotency_key,
-            expires_at=_instant("expires_at", request.expires_at),
+            expires_at=to_instant("expires_at", request.expires_at),
             supersedes=request.supersedes,
             metadata=guardrail.store_metadata(request.metadata, rails),
             schema_version=SCHEMA_VERSION,
             created_at=0,
-            answer_by=_instant("answer_by", request.answer_by),
+            answer_by=to_instant("answer_by", request.answer_by),
             awaited=int(request.answer_by is not None),
         )
         return Post(
@@ -193,14 +192,3 @@ async def mark_seen(context: Context, caller: Caller, shown: list[Delivered]) ->
 def _digest(request: wire.PostMessage) -> str:
     """How long the caller waits is not part of it, and a message has three more claims to repeat."""
     return digest(request, wait_seconds=0, idempotency_key=None, sender=UNSET, from_=UNSET, session_id=UNSET)
-
-
-def _instant(field: str, moment: datetime | None) -> int | None:
-    if moment is None:
-        return None
-    try:
-        return from_datetime(moment.astimezone(UTC))
-    except OverflowError as error:
-        raise InvalidArgument(
-            "INVALID_ARGUMENT", f"'{field}' lies in a year that UTC does not have.", "Choose another."
-        ) from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from msgspec import UnsetType
+
 from wakeline import wire
 from wakeline.core import policy
 from wakeline.core.instant import plus, to_datetime
@@ -14,7 +16,7 @@ from wakeline.errors import Forbidden, NotFound
 from wakeline.flow.enrol import AddPrincipal, ChangePrincipal, IssueToken, RevokeToken
 from wakeline.flow.permit import ChangeBlock, ChangeGrant
 from wakeline.service import views
-from wakeline.service.context import Context, check_claims, digest
+from wakeline.service.context import Context, check_claims, digest, to_instant
 from wakeline.service.identity import Identity
 
 
@@ -56,8 +58,17 @@ class Principals:
     async def change(self, caller: Caller, handle: str, request: wire.ChangeAgent) -> wire.AgentView:
         check_claims(caller, request)
         roles = None if request.roles is None else tuple(dict.fromkeys(request.roles))
+        until = request.do_not_disturb_until
         row = await self._context.store.submit(
-            ChangePrincipal(caller, handle, roles, request.display_name, request.retired)
+            ChangePrincipal(
+                caller,
+                handle,
+                roles,
+                request.display_name,
+                request.retired,
+                request.quiet_hours,
+                until if isinstance(until, UnsetType) else to_instant("do_not_disturb_until", until),
+            )
         )
         self._identity.forget(handle=handle)
         return views.agent(row)

@@ -8,16 +8,19 @@ import msgspec
 from msgspec import UNSET
 
 from wakeline import wire
+from wakeline.core import quiet
 from wakeline.core.instant import to_datetime
 from wakeline.core.message import Message, Receipt
 from wakeline.core.principal import HUMAN_ROLE, PARTICIPANT, Kind, Principal
 from wakeline.core.queries import Entry
 from wakeline.core.records import Block, DeadLetter, Grant, Refusal, Token
+from wakeline.core.session import Session
 from wakeline.core.thread import Member, Thread
 from wakeline.flow.post import Accepted
 
 _list = msgspec.json.Decoder(list[str]).decode
 _chain = msgspec.json.Decoder(wire.ChainView).decode
+_words = msgspec.json.Decoder(dict[str, str]).decode
 _object = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -145,6 +148,8 @@ def agent(row: Principal) -> wire.AgentView:
         display_name=row.display_name,
         created_at=to_datetime(row.created_at),
         retired_at=_when(row.retired_at),
+        quiet_hours=quiet.parse(row.quiet),
+        do_not_disturb_until=_when(row.dnd_until),
     )
 
 
@@ -203,4 +208,35 @@ def dead_letter(row: DeadLetter) -> wire.DeadLetterView:
         attempts=row.attempts,
         redriven_at=_when(row.redriven_at),
         message_id=row.message_id,
+    )
+
+
+def session(row: Session, *, presence: str, dormant: bool, liveness: str) -> wire.SessionView:
+    return wire.SessionView(
+        session_id=row.session_id,
+        handle=row.handle,
+        harness=row.harness,
+        native_id=row.native_id,
+        host=row.host,
+        cwd=row.cwd,
+        pid=row.pid,
+        pid_started_at=_when(row.pid_started_at),
+        wake_mode=row.wake_mode,
+        replyable=bool(row.replyable),
+        capabilities=_list(row.capabilities),
+        levels=_words(row.levels),
+        presence=presence,
+        active_turn_id=row.active_turn_id,
+        presence_source=row.presence_source,
+        presence_at=to_datetime(row.presence_at),
+        context_tokens=row.context_tokens,
+        context_limit=row.context_limit,
+        resumable=bool(row.resumable),
+        task_id=row.task_id,
+        branch=row.branch,
+        started_at=to_datetime(row.started_at),
+        last_seen_at=to_datetime(row.heartbeat_at),
+        ended_at=_when(row.ended_at),
+        dormant=dormant,
+        liveness=liveness,
     )

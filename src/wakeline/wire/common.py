@@ -14,19 +14,21 @@ ROLE_PATTERN = r"^[a-z][a-z0-9_-]{0,62}$(?!\n)"
 
 Handle = Annotated[str, Meta(pattern=HANDLE_PATTERN, examples=["@alice"])]
 Role = Annotated[str, Meta(pattern=ROLE_PATTERN, examples=["reviewer"])]
-Address = Annotated[
-    str,
-    Meta(
-        pattern=r"^(@[a-z0-9][a-z0-9._-]{0,62}|role:[a-z][a-z0-9_-]{0,62}|everyone)$(?!\n)",
-        examples=["@bob", "role:reviewer", "everyone"],
-    ),
-]
 Id = Annotated[str, Meta(pattern=r"^[0-9A-Za-z]{26}$(?!\n)", examples=["01JD3Z8Q0W4T6N9X2C5V7B1M3K"])]
 TokenId = Annotated[str, Meta(pattern=r"^[0-9A-Za-z._~:=+-]{1,200}$(?!\n)")]
 Session = Annotated[str, Meta(pattern=r"^[^\u0000]{1,200}$(?!\n)")]
 # What a registered session may be called: it stands in paths and in addresses.
 SESSION_ID_PATTERN = r"^[0-9A-Za-z][0-9A-Za-z._:~-]{0,199}$(?!\n)"
 SessionId = Annotated[str, Meta(pattern=SESSION_ID_PATTERN, examples=["01JD3Z8Q0W4T6N9X2C5V7B1M3K"])]
+# A handle or one session of it, a role, or everyone.
+DIRECT_PATTERN = r"^@[a-z0-9][a-z0-9._-]{0,62}(/[0-9A-Za-z][0-9A-Za-z._:~-]{0,199})?$(?!\n)"
+Address = Annotated[
+    str,
+    Meta(
+        pattern=rf"({DIRECT_PATTERN})|^(role:[a-z][a-z0-9_-]{{0,62}}|everyone)$(?!\n)",
+        examples=["@bob", "@bob/01JD3Z8Q0W4T6N9X2C5V7B1M3K", "role:reviewer", "everyone"],
+    ),
+]
 Key = Annotated[str, Meta(min_length=1, max_length=200)]
 Tag = Annotated[str, Meta(min_length=1, max_length=64)]
 Tags = Annotated[list[Tag], Meta(max_length=32)]

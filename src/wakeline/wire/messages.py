@@ -22,6 +22,7 @@ from wakeline.wire.common import (
     Query,
     Reason,
     Request,
+    Session,
     Tags,
     Tokens,
     WakePolicy,
@@ -48,7 +49,7 @@ class PostMessage(Request, frozen=True):
     wait_seconds: Annotated[float, Meta(ge=0, le=50)] = 0
     sender: str | UnsetType = UNSET
     from_: str | UnsetType = msgspec.field(default=UNSET, name="from")
-    session_id: str | UnsetType = UNSET
+    session_id: Session | UnsetType = UNSET
 
 
 class ReceiptView(Answer, frozen=True):

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from wakeline.wire.common import Answer, Handle, Instant, Key, Query, Request, Role, Scope
+from wakeline.wire.common import Answer, Handle, Instant, Key, Moment, Query, Request, Role, Scope
+
+ClockTime = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$(?!\n)", examples=["22:00"])]
+TimeZone = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_+/-]{1,64}$(?!\n)", examples=["Europe/Berlin"])]
+
+
+class QuietHours(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Daily hours without wakes, by the clock of a time zone; they may go across midnight."""
+
+    from_: ClockTime = msgspec.field(name="from")
+    until: ClockTime
+    time_zone: TimeZone
 
 
 class AddAgent(Request, frozen=True):
@@ -29,6 +41,8 @@ class AgentView(Answer, frozen=True):
     created_at: Instant
     retired_at: Instant | None = None
     unread: int | UnsetType = UNSET
+    quiet_hours: QuietHours | None = None
+    do_not_disturb_until: Instant | None = None
 
 
 class AgentAdded(AgentView, frozen=True):
@@ -41,6 +55,8 @@ class ChangeAgent(Request, frozen=True):
     roles: Annotated[list[Role], Meta(min_length=1, max_length=16)] | None = None
     display_name: Annotated[str, Meta(max_length=200)] | None = None
     retired: bool | None = None
+    quiet_hours: QuietHours | UnsetType | None = UNSET
+    do_not_disturb_until: Moment | UnsetType | None = UNSET
 
 
 class Agents(Answer, frozen=True):

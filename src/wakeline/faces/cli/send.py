@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 def _arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("words", nargs="+", metavar="@to… TEXT", help="recipients (@name, role:x, everyone), then the text; - is stdin")
+    add(
+        "words",
+        nargs="+",
+        metavar="@to… TEXT",
+        help="recipients (@name, @name/session, role:x, everyone), then the text; - is stdin",
+    )
     add("--thread", metavar="ID", help="post into this thread; recipients then narrow the audience")
     add("--reply-to", metavar="ID", help="the message that this answers")
     add("--subject", help="one line that says what it is about")
@@ -32,6 +37,7 @@ def _arguments(parser: ArgumentParser) -> None:
     add("--expires", type=deadline, metavar="WHEN", help="when it is worthless: 10m, 2h, 7d, or an RFC 3339 instant")
     add("--answer-by", type=deadline, metavar="WHEN", help="the human is told when nobody has replied by then")
     add("--supersedes", metavar="ID", help="an earlier message of yours that this replaces")
+    add("--session", metavar="ID", help="the session of yours that sends it; answers wake that one")
     add("--key", help="an idempotency key: the same key and message again is the same post")
 
 
@@ -92,6 +98,7 @@ def _message(given: Namespace) -> Call:
         expires_at=given.expires,
         answer_by=given.answer_by,
         supersedes=given.supersedes,
+        session_id=given.session,
     )
 
 
@@ -124,6 +131,7 @@ COMMANDS = {
             "wakeline send @bob @carol --subject Release --priority high 'Freeze until noon.'",
             "wakeline send role:reviewer --tag review --expires 2h 'Who can look at #42?'",
             "git diff | wakeline send @bob --subject 'My change' -",
+            "wakeline send @bob/01JD3Z8Q0W4T6N9X2C5V7B1M3K 'For this session of yours.'",
             "wakeline send --reply-to 01JD3Z8Q0W4T6N9X2C5V7B1M3K 'Done.'",
         ),
     ),

@@ -11,7 +11,7 @@ from wakeline import wire
 
 _REF = "#/components/schemas/{name}"
 NO_NUL = "^[^\\u0000]*$"
-CLAIMS = frozenset({"agent_id", "workspace_id", "sender", "from", "session_id"})
+CLAIMS = frozenset({"agent_id", "workspace_id", "sender", "from"})  # they may only repeat what the token says
 
 JSON: dict[str, Any] = {
     "description": "Any JSON value",
@@ -43,6 +43,7 @@ RULES: dict[str, dict[str, Any]] = {
             {"required": ["coordinator"], "properties": {"coordinator": _given}},
         ]
     },
+    "HeartbeatSession": {"anyOf": [{"required": ["harness"]}, {"required": ["session_id"]}]},
     "ChangeStatus": {
         "anyOf": [
             {"properties": {"status": {"const": "blocked"}}},
@@ -63,7 +64,7 @@ def _subclasses(kind: type[wire.Request]) -> list[type[wire.Request]]:
 
 
 def _request(name: str, schema: dict[str, Any]) -> dict[str, Any]:
-    fields = {field: text(found) for field, found in schema["properties"].items() if _is_told(name, field)}
+    fields = {field: text(found) for field, found in schema["properties"].items() if field not in CLAIMS}
     if "to" in fields:
         fields["to"] = _to(schema["properties"]["to"])
     if "metadata" in fields:
@@ -71,15 +72,10 @@ def _request(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {**schema, "properties": fields, **RULES.get(name, {})}
 
 
-def _is_told(name: str, field: str) -> bool:
-    """A token's own session is set by who makes it; elsewhere it only repeats a claim."""
-    return field not in CLAIMS or (name, field) == ("CreateToken", "session_id")
-
-
 def _to(schema: dict[str, Any]) -> dict[str, Any]:
     """Some handles, one role, or everyone: a wide address stands alone."""
     [many] = [choice for choice in schema["anyOf"] if choice["type"] == "array"]
-    handles = {**many, "items": {"type": "string", "pattern": wire.common.HANDLE_PATTERN}}
+    handles = {**many, "items": {"type": "string", "pattern": wire.common.DIRECT_PATTERN}}
     return {"anyOf": [handles, {**many, "maxItems": 1}, many["items"]]}
 
 

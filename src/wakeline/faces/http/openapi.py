@@ -88,7 +88,8 @@ def _operation(operation: Operation, by_kind: dict[type, dict[str, Any]]) -> dic
         },
     }
     if operation.body is not None:
-        required = any(field.required for field in msgspec.structs.fields(operation.body))
+        kind = operation.body
+        required = kind.__name__ in described.RULES or any(field.required for field in msgspec.structs.fields(kind))
         entry["requestBody"] = {"required": required, "content": _json(by_kind[operation.body])}
     return entry
 

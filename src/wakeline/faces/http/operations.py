@@ -45,6 +45,7 @@ PATH_PARAMETERS: dict[str, Any] = {
     "subscription_id": wire.Id,
     "handle": wire.Handle,
     "jti": wire.TokenId,
+    "session_id": wire.SessionId,
 }
 
 
@@ -126,6 +127,22 @@ async def _add_agent(call: Call) -> wire.AgentAdded:
 
 async def _change_agent(call: Call) -> wire.AgentView:
     return await call.services.principals.change(call.caller, call.path["handle"], call.body)
+
+
+async def _heartbeat_session(call: Call) -> wire.Attended:
+    return await call.services.sessions.heartbeat(call.caller, call.body)
+
+
+async def _end_session(call: Call) -> wire.SessionView:
+    return await call.services.sessions.end(call.caller, call.path["session_id"], call.body)
+
+
+async def _list_sessions(call: Call) -> wire.Sessions:
+    return await call.services.sessions.list(call.caller, call.query)
+
+
+async def _list_peers(call: Call) -> wire.Peers:
+    return await call.services.sessions.peers(call.caller)
 
 
 async def _create_token(call: Call) -> wire.TokenCreated:
@@ -253,8 +270,17 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/v1/agents", "list_agents", "Who exists in this workspace", _list_agents, wire.Agents),
     Operation("POST", "/v1/agents", "add_agent", "Add an agent and print its token once", _add_agent, wire.AgentAdded,
               body=wire.AddAgent, status=201),
-    Operation("PATCH", "/v1/agents/{handle}", "change_agent", "Change an agent's roles, or retire it", _change_agent,
-              wire.AgentView, body=wire.ChangeAgent),
+    Operation("PATCH", "/v1/agents/{handle}", "change_agent", "Change an agent, or when to leave it alone",
+              _change_agent, wire.AgentView, body=wire.ChangeAgent),
+    Operation("POST", "/v1/sessions/heartbeat", "heartbeat_session",
+              "Say that a session is there and how it is; hear of mail", _heartbeat_session, wire.Attended,
+              body=wire.HeartbeatSession),
+    Operation("POST", "/v1/sessions/{session_id}/end", "end_session", "Say that a session has ended", _end_session,
+              wire.SessionView, body=wire.EndSession),
+    Operation("GET", "/v1/sessions", "list_sessions", "Your sessions; those of all for who reads everything",
+              _list_sessions, wire.Sessions, query=wire.SessionsQuery),
+    Operation("GET", "/v1/peers", "list_peers", "Who is there: sessions, presence, levels, unread mail", _list_peers,
+              wire.Peers),
     Operation("POST", "/v1/tokens", "create_token", "Issue a token", _create_token, wire.TokenCreated,
               body=wire.CreateToken, status=201),
     Operation("GET", "/v1/tokens", "list_tokens", "Tokens that were issued, never their text", _list_tokens,

@@ -1,0 +1,156 @@
+"""Sessions: register them and hear their heartbeats, end them, and show who is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import timedelta
+
+import msgspec
+from msgspec import UnsetType
+
+from wakeline import wire
+from wakeline.core import doorbell
+from wakeline.core.instant import plus
+from wakeline.core.principal import Caller, Principal
+from wakeline.core.queries import (
+    PrincipalList,
+    SessionById,
+    SessionByNative,
+    SessionList,
+    UnreadCount,
+    UnreadCounts,
+    UnreadHeads,
+)
+from wakeline.core.session import Session, Sighting, is_dormant, liveness, presence_of
+from wakeline.errors import Forbidden, InvalidArgument
+from wakeline.flow.attend import Attention, EndSession, Heartbeat, not_found
+from wakeline.service import views
+from wakeline.service.context import Context, check_claims, check_session, to_instant
+from wakeline.wire.common import SESSION_ID_PATTERN
+
+# What has been silent for longer is history: a session that crashed did not say that it ended.
+SHOWN_FOR = timedelta(days=7)
+MOST_PEERS = 1000
+_session_id = re.compile(SESSION_ID_PATTERN)
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """This machine: its name, and how to look at one of its processes."""
+
+    host: str
+    look: Callable[[int], Sighting]
+
+
+class Sessions:
+    def __init__(self, context: Context, here: Surroundings, attention: Attention, dormant_after: int) -> None:
+        self._context = context
+        self._here = here
+        self._attention = attention
+        self._dormant_after = dormant_after
+
+    # -- a session's own words ----------------------------------------------------------------------------------------
+
+    async def heartbeat(self, caller: Caller, request: wire.HeartbeatSession) -> wire.Attended:
+        check_claims(caller, request)
+        check_session(caller, request.session_id)
+        if not isinstance(request.pid_started_at, UnsetType):
+            to_instant("pid_started_at", request.pid_started_at)
+        beat = Heartbeat(caller, request, self._context.new_id(), self._attention)
+        beat = msgspec.structs.replace(beat, found=await self._find(beat))
+        session = await self._context.store.submit(beat)
+        unread, text = await self._mail(caller)
+        return wire.Attended(session_id=session.session_id, presence=session.presence, unread=unread, doorbell=text)
+
+    async def _find(self, beat: Heartbeat) -> str | None:
+        store, caller, said = self._context.store, beat.caller, beat.said
+        if caller.session_id is not None:
+            await self._check_free(caller, caller.session_id)
+        if beat.named is not None or isinstance(said.harness, UnsetType):
+            return None
+        query = SessionByNative(caller.workspace_id, caller.handle, said.harness, said.native_id or "", said.host or "")
+        found = await store.read(query)
+        return found[0].session_id if found else None
+
+    async def _check_free(self, caller: Caller, session_id: str) -> None:
+        """A token may name any session; only one that can be addressed, and is no other workspace's, is registered."""
+        if not _session_id.match(session_id):
+            raise InvalidArgument(
+                "INVALID_ARGUMENT",
+                "This token's session cannot be registered by that name.",
+                "Make a token for a session of letters, digits and '.', '_', ':', '~', '-'.",
+            )
+        found = await self._context.store.read(SessionById(session_id))
+        if found and found[0].workspace_id != caller.workspace_id:
+            raise not_found(session_id, caller.handle)
+
+    async def _mail(self, caller: Caller) -> tuple[int, str | None]:
+        store, who = self._context.store, (caller.workspace_id, caller.handle)
+        now = await store.now()
+        [unread], heads = await store.read_together(UnreadCount(*who, now), UnreadHeads(*who, now, doorbell.HEADS))
+        return unread, doorbell.ring(unread, heads, caller.handle)
+
+    async def end(self, caller: Caller, session_id: str, request: wire.EndSession) -> wire.SessionView:
+        check_claims(caller, request)
+        check_session(caller, session_id)
+        session = await self._context.store.submit(EndSession(caller, session_id))
+        return self._view(session, await self._context.store.now())
+
+    # -- what others see ----------------------------------------------------------------------------------------------
+
+    async def list(self, caller: Caller, query: wire.SessionsQuery) -> wire.Sessions:
+        handle = query.handle or ("" if caller.reads_everything else caller.handle)
+        if handle != caller.handle and not caller.reads_everything:
+            raise Forbidden(
+                "ROLE_FORBIDDEN",
+                "Only an auditor, a coordinator or a human lists the sessions of others.",
+                "GET /v1/peers shows who is there.",
+                rule="sessions",
+            )
+        store = self._context.store
+        rows = await store.read(SessionList(caller.workspace_id, handle, int(query.ended), 0, query.limit))
+        now = await store.now()
+        return wire.Sessions(sessions=[self._view(row, now) for row in rows])
+
+    def _view(self, row: Session, now: int) -> wire.SessionView:
+        return views.session(
+            row,
+            presence=presence_of(row, now, self._attention.stale_after),
+            dormant=is_dormant(row, now, self._dormant_after),
+            liveness=self._liveness(row),
+        )
+
+    def _liveness(self, row: Session) -> str:
+        is_here = row.host == self._here.host
+        return liveness(row, self._here.look(row.pid) if is_here and row.pid is not None else None)
+
+    async def peers(self, caller: Caller) -> wire.Peers:
+        store, workspace_id = self._context.store, caller.workspace_id
+        now = await store.now()
+        principals, counts, sessions = await store.read_together(
+            PrincipalList(workspace_id),
+            UnreadCounts(workspace_id, now),
+            SessionList(workspace_id, "", 0, plus(now, -SHOWN_FOR), MOST_PEERS),
+        )
+        unread = dict(counts)
+        by_handle: dict[str, list[Session]] = {}
+        for row in sessions:
+            by_handle.setdefault(row.handle, []).append(row)
+        present: list[Principal] = [one for one in principals if one.retired_at is None]
+        return wire.Peers(
+            peers=[
+                self._peer(caller, one, row, unread[one.handle], now)
+                for one in present
+                for row in by_handle.get(one.handle, [None])
+            ]
+        )
+
+    def _peer(self, caller: Caller, principal: Principal, row: Session | None, unread: int, now: int) -> wire.PeerView:
+        peer = wire.PeerView(handle=principal.handle, kind=principal.kind, unread=unread)
+        if row is None:
+            return peer
+        view = self._view(row, now)
+        # Where a peer works and as which process is its own business, and that of who reads everything.
+        is_open = caller.reads_everything or caller.handle == row.handle
+        shared = {name: getattr(view, name) for name in wire.SHARED_WITH_PEERS + (("cwd", "pid") if is_open else ())}
+        return msgspec.structs.replace(peer, backend=view.harness, **shared)
