@@ -75,6 +75,15 @@ class Client:
     ack_thread = _operation(calls.ack_thread, wire.ThreadAcked)
     summarize_thread = _operation(calls.summarize_thread, wire.ThreadSummary)
 
+    subscribe_wake = _operation(calls.subscribe_wake, wire.WakeSubscribed)
+    list_wake_subscriptions = _operation(calls.list_wake_subscriptions, wire.WakeSubscriptions)
+    get_wake_subscription = _operation(calls.get_wake_subscription, wire.WakeSubscriptionView)
+    update_wake_subscription = _operation(calls.update_wake_subscription, wire.WakeSubscriptionView)
+    unsubscribe_wake = _operation(calls.unsubscribe_wake, wire.WakeUnsubscribed)
+    resume_wake_subscription = _operation(calls.resume_wake_subscription, wire.WakeSubscriptionView)
+    rotate_wake_key = _operation(calls.rotate_wake_key, wire.WakeKey)
+    manage_wake_subscription = _operation(calls.manage_wake_subscription, wire.ManagedWake)
+
     list_agents = _operation(calls.list_agents, wire.Agents)
     add_agent = _operation(calls.add_agent, wire.AgentAdded)
     change_agent = _operation(calls.change_agent, wire.AgentView)

@@ -134,6 +134,7 @@ CATALOGUE: dict[str, str] = {
     "NON_MONOTONIC_CURSOR": "Read the cursor again; it never goes back.",
     "NOT_WRITTEN_YET": "Acknowledge what was read; the details say where the thread ends.",
     "SUBSCRIPTION_EXISTS": "Use the one that the details name, or remove it first.",
+    "WEBHOOK_URL_MISSING": "Give the URL in the target's metadata.",
     "NOT_A_WEBHOOK": "Only webhooks have a signing key.",
     "ALREADY_READ": "A message that somebody has read cannot be taken back; post one that supersedes it.",
     "ALREADY_REPLACED": "Supersede the newest one instead; the details name it, if there is one.",

@@ -131,7 +131,12 @@ def error_of(answer: Answer, code: str | None = None) -> dict[str, Any]:
 def path_of(operation: Operation) -> str:
     """The path of an operation on something that is not there."""
     return operation.path.format(
-        message_id=NOWHERE, thread_id=NOWHERE, dead_letter_id=NOWHERE, handle="@nobody-at-all", jti=NOWHERE
+        message_id=NOWHERE,
+        thread_id=NOWHERE,
+        dead_letter_id=NOWHERE,
+        subscription_id=NOWHERE,
+        handle="@nobody-at-all",
+        jti=NOWHERE,
     )
 
 

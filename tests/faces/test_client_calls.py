@@ -36,6 +36,27 @@ MESSAGE: dict[str, Any] = {
     "metadata": {"a": 1},
     "wait_seconds": 5,
 }
+FILTERS: dict[str, Any] = {
+    "tagged_concepts": ["a"],
+    "priority": "high",
+    "sender_filter": ["@bob"],
+    "in_reply_to_filter": [ID],
+}
+ROUTE: dict[str, Any] = {
+    "url": "https://hooks.example.org/",
+    "coalesce_window": 5,
+    "daemon_socket_path": "/run/x",
+    "wake_policy": "silent",
+}
+CAMEL: dict[str, Any] = {
+    "subscriptionId": ID,
+    "trigger": "SENT_TO_ME",
+    "filters": {"taggedConcepts": ["a"], "priority": "high", "senderFilter": ["@bob"], "inReplyToFilter": [ID]},
+    "harnessTarget": "a2a-webhook",
+    "harnessTargetMetadata": {"url": "https://hooks.example.org/", "coalesceWindow": 5, "daemonSocketPath": "/run/x"},
+    "sinceLogId": 5,
+    "mcpConnected": True,
+}
 GRANT = ("CAN_REPLY_TO", "@bob", "@alice")
 
 # Every call with every argument, and the type that the server reads it with.
@@ -59,6 +80,28 @@ EVERY = [
     (calls.read_thread(ID, since_seq=0, limit=1, max_tokens=1), wire.ReadQuery),
     (calls.ack_thread(ID, 3), wire.AckThread),
     (calls.summarize_thread(ID), None),
+    (
+        calls.subscribe_wake(
+            "SENT_TO_ME",
+            filters=FILTERS,
+            harness_target="none",
+            harness_target_metadata=ROUTE,
+            mcp_connected=True,
+        ),
+        wire.SubscribeWake,
+    ),
+    (calls.list_wake_subscriptions(handle="@bob", after=f"@bob/{ID}", limit=3), wire.WakeSubscriptionsQuery),
+    (calls.get_wake_subscription(ID), None),
+    (
+        calls.update_wake_subscription(
+            ID, trigger="SENT_TO_ME", filters=FILTERS, harness_target="none", harness_target_metadata=ROUTE
+        ),
+        wire.ChangeWake,
+    ),
+    (calls.unsubscribe_wake(ID), None),
+    (calls.resume_wake_subscription(ID), None),
+    (calls.rotate_wake_key(ID), None),
+    (calls.manage_wake_subscription("subscribe", **CAMEL), wire.ManageWake),
     (calls.list_agents(), None),
     (
         calls.add_agent(
@@ -111,7 +154,8 @@ def test_the_server_understands_every_field(call: Call, kind: type[msgspec.Struc
         assert not sent
         return
     read = msgspec.convert(sent, kind, strict=call.body is not None)
-    assert all(getattr(read, name) is not msgspec.UNSET for name in sent)
+    names = {field.encode_name: field.name for field in msgspec.structs.fields(kind)}
+    assert all(getattr(read, names[name]) is not msgspec.UNSET for name in sent)
 
 
 @pytest.mark.parametrize(("call", "kind"), EVERY, ids=lambda value: value.target if isinstance(value, Call) else None)
@@ -159,6 +203,8 @@ async def test_the_server_offers_every_call_and_the_client_every_operation(serve
         (calls.THREAD_TYPES, wire.ThreadType),
         (calls.THREAD_STATUSES, wire.ThreadStatus),
         (calls.SCOPES, wire.Scope),
+        (calls.WAKE_TRIGGERS, wire.WakeTrigger),
+        (calls.HARNESS_TARGETS, wire.HarnessTarget),
     ],
 )
 def test_the_words_are_those_of_the_wire(ours: tuple[str, ...], theirs: object) -> None:

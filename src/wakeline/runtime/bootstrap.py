@@ -11,9 +11,11 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import uvloop
+from cryptography.fernet import Fernet
 
 from wakeline.adapters.webhook import Webhooks
 from wakeline.core.destination import parse_networks
@@ -21,6 +23,7 @@ from wakeline.core.guardrail import Guardrails
 from wakeline.core.log import LogEntry
 from wakeline.core.principal import Caller
 from wakeline.core.queries import AllWorkspaces, IssuerKeys
+from wakeline.core.records import IssuerKey
 from wakeline.core.store import Store
 from wakeline.faces.http.app import Application
 from wakeline.faces.http.listener import Listeners, bind_tcp, bind_unix
@@ -40,7 +43,9 @@ from wakeline.service.log import Logs
 from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
 from wakeline.service.principals import Principals
+from wakeline.service.subscriptions import Keys, Subscriptions
 from wakeline.service.threads import Threads
+from wakeline.service.wake_protocol import WakeProtocol
 from wakeline.store.sqlite.connection import translated
 from wakeline.store.sqlite.lock import DataLock
 from wakeline.store.sqlite.store import SqliteStore
@@ -102,7 +107,8 @@ async def assemble(settings: Settings, store: Store) -> Parts:
     context = Context(store, rails, clock.new_id)
     hub = Hub(store, max_streams=settings.max_streams, buffer=settings.stream_buffer)
     await hub.start()
-    identity = await _identity(settings, store)
+    box, issuers = await _open_secrets(settings, store)
+    identity = _identity(settings, store, box, issuers)
     hub.on_control(identity.hear)
     hub.on_control(lambda row: hub.dismiss(lambda caller: _concerns(row, caller)))
     retention = Retention(
@@ -112,6 +118,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         closed_thread_days=settings.closed_thread_retention_days,
     )
     messages = Messages(context, hub)
+    subscriptions = _subscriptions(settings, context, box)
     services = Services(
         identity=identity,
         messages=messages,
@@ -120,6 +127,8 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         principals=Principals(context, identity, timedelta(days=settings.token_days)),
         logs=Logs(context, hub),
         dead_letters=DeadLetters(context, messages),
+        subscriptions=subscriptions,
+        wake_protocol=WakeProtocol(subscriptions),
         operations=Operations(
             context,
             hub,
@@ -132,6 +141,16 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         hub=hub,
     )
     return Parts(store, services, hub, retention, _webhooks(settings))
+
+
+def _subscriptions(settings: Settings, context: Context, box: Fernet) -> Subscriptions:
+    overlap = timedelta(hours=settings.webhook_key_overlap_hours)
+    return Subscriptions(
+        context,
+        Keys(clock.new_key, partial(secrets.seal, box), overlap),
+        allowed=parse_networks(settings.webhook_allow),
+        limit=settings.subscriptions_per_agent,
+    )
 
 
 def _webhooks(settings: Settings) -> Webhooks:
@@ -153,13 +172,17 @@ async def _first_start(settings: Settings, store: Store) -> None:
         await store.add_workspace(settings.default_workspace, dice.token_hex(4), settings.human_handle)
 
 
-async def _identity(settings: Settings, store: Store) -> Identity:
+async def _open_secrets(settings: Settings, store: Store) -> tuple[Fernet, list[IssuerKey]]:
     rows = await store.read(IssuerKeys())
     box = secrets.load_box(settings.data, settings.key, make=not rows)
     if not rows:
         row = secrets.make_issuer_key(box, f"wakeline-{dice.token_hex(6)}", clock.now())
         await store.add_issuer_key(row)
         rows = [row]
+    return box, rows
+
+
+def _identity(settings: Settings, store: Store, box: Fernet, rows: list[IssuerKey]) -> Identity:
     signing = rows[-1].kid, secrets.open_issuer_key(box, rows[-1])
     external = None
     if settings.jwks_url:

@@ -14,7 +14,9 @@ from wakeline.service.log import Logs
 from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
 from wakeline.service.principals import Principals
+from wakeline.service.subscriptions import Subscriptions
 from wakeline.service.threads import Threads
+from wakeline.service.wake_protocol import WakeProtocol
 
 __all__ = ["Caller", "Hub", "Identity", "Published", "Services", "Stream"]
 
@@ -28,6 +30,8 @@ class Services:
     principals: Principals
     logs: Logs
     dead_letters: DeadLetters
+    subscriptions: Subscriptions
+    wake_protocol: WakeProtocol
     operations: Operations
     audit: Audit
     hub: Hub
