@@ -24,6 +24,8 @@ SCOPES = ("CAN_REPLY_TO", "CAN_READ_INBOX_OF", "CAN_READ_MEMORIES_OF")
 OUTCOMES = ("delivered", "skipped", "failed", "unknown", "open")
 PRESENCES = ("unknown", "idle", "active", "waitingOnApproval", "userTyping")
 WAKE_MODES = ("socket", "file-watch", "native-push", "app-server", "piggyback", "none")
+WAKE_TRIGGERS = ("SENT_TO_ME", "TASK_STATE_CHANGED", "PERMISSION_GRANTED", "HEARTBEAT_PULSE", "NOTICE_ASSIGNED")
+HARNESS_TARGETS = ("mcp-notifications", "a2a-webhook", "bridge-daemon", "disabled", "none")
 LONGEST_WAIT = 50
 
 ONCE = "once"  # a second sending could be a second effect, or be refused because of the first
@@ -299,6 +301,76 @@ def list_sessions(*, handle: str | None = None, ended: bool | None = None, limit
 def list_peers() -> Call:
     """Show who is there: each session of each principal, with its presence and unread mail."""
     return _read("/v1/peers")
+
+
+# -- waking -----------------------------------------------------------------------------------------------------------
+
+
+def subscribe_wake(
+    trigger: str,
+    *,
+    filters: Mapping[str, Any] | None = None,
+    harness_target: str | None = None,
+    harness_target_metadata: Mapping[str, Any] | None = None,
+    mcp_connected: bool | None = None,
+) -> Call:
+    """Be woken by what happens; the same route again is the same subscription."""
+    fields = _given(
+        trigger=trigger,
+        filters=filters,
+        harness_target=harness_target,
+        harness_target_metadata=harness_target_metadata,
+        mcp_connected=mcp_connected,
+    )
+    return Call("POST", "/v1/wake-subscriptions", body=fields, repeat=SAFE)
+
+
+def list_wake_subscriptions(*, handle: str | None = None, after: str | None = None, limit: int | None = None) -> Call:
+    """List wake subscriptions: one's own, and for a human everybody's."""
+    return _read("/v1/wake-subscriptions", handle=handle, after=after, limit=limit)
+
+
+def get_wake_subscription(subscription_id: str) -> Call:
+    """Show one wake subscription."""
+    return _read(f"/v1/wake-subscriptions/{quote(subscription_id)}")
+
+
+def update_wake_subscription(
+    subscription_id: str,
+    *,
+    trigger: str | None = None,
+    filters: Mapping[str, Any] | None = None,
+    harness_target: str | None = None,
+    harness_target_metadata: Mapping[str, Any] | None = None,
+) -> Call:
+    """Change what wakes, or by which route."""
+    fields = _given(
+        trigger=trigger,
+        filters=filters,
+        harness_target=harness_target,
+        harness_target_metadata=harness_target_metadata,
+    )
+    return Call("PATCH", f"/v1/wake-subscriptions/{quote(subscription_id)}", body=fields, repeat=SAFE)
+
+
+def unsubscribe_wake(subscription_id: str) -> Call:
+    """Remove a wake subscription."""
+    return Call("DELETE", f"/v1/wake-subscriptions/{quote(subscription_id)}", repeat=SAFE)
+
+
+def resume_wake_subscription(subscription_id: str) -> Call:
+    """Try a degraded route again."""
+    return Call("POST", f"/v1/wake-subscriptions/{quote(subscription_id)}/resume", repeat=SAFE)
+
+
+def rotate_wake_key(subscription_id: str) -> Call:
+    """Make a new signing key; the old one signs beside it for a while."""
+    return Call("POST", f"/v1/wake-subscriptions/{quote(subscription_id)}/rotate-key")
+
+
+def manage_wake_subscription(action: str, **arguments: Any) -> Call:
+    """Do any of it through the wake protocol's one call, with its camelCase arguments."""
+    return Call("POST", "/v1/manage-wake-subscription", body={"action": action, **arguments})
 
 
 # -- identity and policy ----------------------------------------------------------------------------------------------

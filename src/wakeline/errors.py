@@ -151,6 +151,7 @@ CATALOGUE: dict[str, str] = {
     "SUBSCRIPTION_DEGRADED": "Mend the receiver, then 'wakeline wake resume'.",
     "NO_ROUTE": "Give the subscription a target first.",
     "SUBSCRIPTION_EXISTS": "Use the one that the details name, or remove it first.",
+    "WEBHOOK_URL_MISSING": "Give the URL in the target's metadata.",
     "NOT_A_WEBHOOK": "Only webhooks have a signing key.",
     "ALREADY_READ": "A message that somebody has read cannot be taken back; post one that supersedes it.",
     "ALREADY_REPLACED": "Supersede the newest one instead; the details name it, if there is one.",

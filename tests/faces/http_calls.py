@@ -134,6 +134,8 @@ def path_of(operation: Operation) -> str:
         message_id=NOWHERE,
         thread_id=NOWHERE,
         dead_letter_id=NOWHERE,
+        subscription_id=NOWHERE,
+        delivery_id=NOWHERE,
         handle="@nobody-at-all",
         jti=NOWHERE,
         session_id=NOWHERE,

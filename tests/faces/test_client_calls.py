@@ -58,6 +58,27 @@ HEARTBEAT: dict[str, Any] = {
     "task_id": "t",
     "branch": "b",
 }
+FILTERS: dict[str, Any] = {
+    "tagged_concepts": ["a"],
+    "priority": "high",
+    "sender_filter": ["@bob"],
+    "in_reply_to_filter": [ID],
+}
+ROUTE: dict[str, Any] = {
+    "url": "https://hooks.example.org/",
+    "coalesce_window": 5,
+    "daemon_socket_path": "/run/x",
+    "wake_policy": "silent",
+}
+CAMEL: dict[str, Any] = {
+    "subscriptionId": ID,
+    "trigger": "SENT_TO_ME",
+    "filters": {"taggedConcepts": ["a"], "priority": "high", "senderFilter": ["@bob"], "inReplyToFilter": [ID]},
+    "harnessTarget": "a2a-webhook",
+    "harnessTargetMetadata": {"url": "https://hooks.example.org/", "coalesceWindow": 5, "daemonSocketPath": "/run/x"},
+    "sinceLogId": 5,
+    "mcpConnected": True,
+}
 GRANT = ("CAN_REPLY_TO", "@bob", "@alice")
 
 # Every call with every argument, and the type that the server reads it with.
@@ -85,6 +106,28 @@ EVERY = [
     (calls.end_session(ID), wire.EndSession),
     (calls.list_sessions(handle="@bob", ended=True, limit=3), wire.SessionsQuery),
     (calls.list_peers(), None),
+    (
+        calls.subscribe_wake(
+            "SENT_TO_ME",
+            filters=FILTERS,
+            harness_target="none",
+            harness_target_metadata=ROUTE,
+            mcp_connected=True,
+        ),
+        wire.SubscribeWake,
+    ),
+    (calls.list_wake_subscriptions(handle="@bob", after=f"@bob/{ID}", limit=3), wire.WakeSubscriptionsQuery),
+    (calls.get_wake_subscription(ID), None),
+    (
+        calls.update_wake_subscription(
+            ID, trigger="SENT_TO_ME", filters=FILTERS, harness_target="none", harness_target_metadata=ROUTE
+        ),
+        wire.ChangeWake,
+    ),
+    (calls.unsubscribe_wake(ID), None),
+    (calls.resume_wake_subscription(ID), None),
+    (calls.rotate_wake_key(ID), None),
+    (calls.manage_wake_subscription("subscribe", **CAMEL), wire.ManageWake),
     (calls.list_agents(), None),
     (
         calls.add_agent(
@@ -124,6 +167,13 @@ EVERY = [
     (calls.stream_events(after="0"), wire.EventsQuery),
     (calls.list_dead_letters(sender="@bob", open=False, limit=3), wire.DeadLettersQuery),
     (calls.redrive(ID), None),
+    (
+        calls.list_deliveries(handle="@bob", subscription_id=ID, outcome="failed", before=ID, limit=3),
+        wire.DeliveriesQuery,
+    ),
+    (calls.get_delivery(ID), None),
+    (calls.retry_delivery(ID), None),
+    (calls.resync(ID, 5, epoch="e"), wire.Resync),
     (calls.list_workspaces(), None),
     (calls.add_workspace("w"), wire.AddWorkspace),
     (calls.prune(older_than_seconds=5, keep=3), wire.Prune),
@@ -147,7 +197,8 @@ def test_the_server_understands_every_field(call: Call, kind: type[msgspec.Struc
         assert not sent
         return
     read = msgspec.convert(sent, kind, strict=call.body is not None)
-    assert all(getattr(read, name) is not msgspec.UNSET for name in sent)
+    names = {field.encode_name: field.name for field in msgspec.structs.fields(kind)}
+    assert all(getattr(read, names[name]) is not msgspec.UNSET for name in sent)
 
 
 @pytest.mark.parametrize(("call", "kind"), EVERY, ids=lambda value: value.target if isinstance(value, Call) else None)
@@ -197,6 +248,8 @@ async def test_the_server_offers_every_call_and_the_client_every_operation(serve
         (calls.SCOPES, wire.Scope),
         (calls.PRESENCES, wire.Presence),
         (calls.WAKE_MODES, wire.WakeMode),
+        (calls.WAKE_TRIGGERS, wire.WakeTrigger),
+        (calls.HARNESS_TARGETS, wire.HarnessTarget),
     ],
 )
 def test_the_words_are_those_of_the_wire(ours: tuple[str, ...], theirs: object) -> None:

@@ -160,7 +160,7 @@ def test_a_change_into_another_subscription_is_refused() -> None:
 def test_a_route_that_becomes_a_webhook_gets_a_key_and_loses_it_when_it_ceases() -> None:
     world = picture()
     row = made(world, BOB, Route(target="none"))
-    assert decide(world, update(BOB, row, target="a2a-webhook")) == ["INVALID_ARGUMENT"]
+    assert decide(world, update(BOB, row, target="a2a-webhook")) == ["WEBHOOK_URL_MISSING"]
     [hook] = decide(world, update(BOB, row, target="a2a-webhook", url=URL, sealed_key="new"))
     assert (hook.target, hook.signing_key) == ("a2a-webhook", "new")
     [gone] = decide(world, update(BOB, hook, target="mcp-notifications"))

@@ -26,7 +26,7 @@ from wakeline.core.subscription import (
     route_key,
     to_json,
 )
-from wakeline.errors import Conflict, InvalidArgument, NotFound
+from wakeline.errors import Conflict, NotFound
 from wakeline.flow.plan import dismiss
 from wakeline.flow.subscribe import index, record, subscriptions_of
 
@@ -192,7 +192,7 @@ def _changed(before: Subscription, change: Change) -> Subscription:
     trigger, target = _or(change.trigger, before.trigger), _or(change.target, before.target)
     url = before.url if change.url is UNSET else change.url
     if target == Target.WEBHOOK and url is None:
-        raise InvalidArgument("INVALID_ARGUMENT", "A webhook needs a URL.", "Give it in the target's metadata.")
+        raise Conflict("WEBHOOK_URL_MISSING", "A webhook needs a URL, and this subscription has none.")
     row = _replace(
         before,
         trigger=trigger,

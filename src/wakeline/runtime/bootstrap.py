@@ -12,6 +12,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import uvloop
@@ -24,6 +25,7 @@ from wakeline.core.instant import SECOND
 from wakeline.core.log import LogEntry
 from wakeline.core.principal import Caller
 from wakeline.core.queries import AllWorkspaces, IssuerKeys
+from wakeline.core.records import IssuerKey
 from wakeline.core.store import Store
 from wakeline.core.subscription import Target
 from wakeline.core.waking import WakeRules
@@ -51,7 +53,9 @@ from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
 from wakeline.service.principals import Principals
 from wakeline.service.sessions import Sessions, Surroundings
+from wakeline.service.subscriptions import Keys, Subscriptions
 from wakeline.service.threads import Threads
+from wakeline.service.wake_protocol import WakeProtocol
 from wakeline.store.sqlite.connection import translated
 from wakeline.store.sqlite.lock import DataLock
 from wakeline.store.sqlite.store import SqliteStore
@@ -117,7 +121,8 @@ async def assemble(settings: Settings, store: Store) -> Parts:
     hub = Hub(store, max_streams=settings.max_streams, buffer=settings.stream_buffer)
     await hub.start()
     issuer = _issuer(settings)
-    box, identity = await _identity(settings, store, issuer)
+    box, rows = await _open_secrets(settings, store)
+    identity = _identity(settings, store, box, rows, issuer)
     if issuer is not None:
         issuer.on_withdrawn(lambda kids: identity.forget(kids=kids))
         issuer.on_withdrawn(lambda kids: hub.dismiss(lambda caller: caller.kid in kids))
@@ -132,6 +137,8 @@ async def assemble(settings: Settings, store: Store) -> Parts:
     )
     messages = Messages(context, hub)
     logs = Logs(context, hub)
+    deliveries = Deliveries(context, logs)
+    subscriptions = _subscriptions(settings, context, box)
     services = Services(
         identity=identity,
         messages=messages,
@@ -141,7 +148,9 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         sessions=_sessions(settings, context),
         logs=logs,
         dead_letters=DeadLetters(context, messages),
-        deliveries=Deliveries(context, logs),
+        deliveries=deliveries,
+        subscriptions=subscriptions,
+        wake_protocol=WakeProtocol(subscriptions, deliveries),
         operations=Operations(
             context,
             hub,
@@ -171,6 +180,16 @@ def _waker(settings: Settings, store: Store, box: Fernet, webhooks: Webhooks) ->
         new_id=clock.new_id,
         pack=packer.pack,
         monotonic=time.monotonic,
+    )
+
+
+def _subscriptions(settings: Settings, context: Context, box: Fernet) -> Subscriptions:
+    overlap = timedelta(hours=settings.webhook_key_overlap_hours)
+    return Subscriptions(
+        context,
+        Keys(clock.new_key, partial(secrets.seal, box), overlap),
+        allowed=parse_networks(settings.webhook_allow),
+        limit=settings.subscriptions_per_agent,
     )
 
 
@@ -210,13 +229,17 @@ def _issuer(settings: Settings) -> Jwks | None:
     )
 
 
-async def _identity(settings: Settings, store: Store, issuer: Jwks | None) -> tuple[Fernet, Identity]:
+async def _open_secrets(settings: Settings, store: Store) -> tuple[Fernet, list[IssuerKey]]:
     rows = await store.read(IssuerKeys())
     box = secrets.load_box(settings.data, settings.key, make=not rows)
     if not rows:
         row = secrets.make_issuer_key(box, f"wakeline-{dice.token_hex(6)}", clock.now())
         await store.add_issuer_key(row)
         rows = [row]
+    return box, rows
+
+
+def _identity(settings: Settings, store: Store, box: Fernet, rows: list[IssuerKey], issuer: Jwks | None) -> Identity:
     signing = rows[-1].kid, secrets.open_issuer_key(box, rows[-1])
     external = None
     if issuer is not None:
@@ -226,7 +249,7 @@ async def _identity(settings: Settings, store: Store, issuer: Jwks | None) -> tu
             settings.jwks_audience or None,
             settings.auto_provision,
         )
-    return box, Identity(
+    return Identity(
         store,
         clock.now,
         lambda: secrets.public_keys(store),

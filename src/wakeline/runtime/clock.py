@@ -27,5 +27,10 @@ def request_ids() -> Callable[[], str]:
     return lambda: f"{prefix}-{next(numbers):x}"
 
 
+def new_key() -> bytes:
+    """A signing key: 32 bytes that nobody can guess."""
+    return os.urandom(32)
+
+
 def new_id() -> str:
     return ulid(time.time_ns() // 1_000_000, int.from_bytes(os.urandom(10)))

@@ -1,4 +1,4 @@
-"""The one key that encrypts what must not lie open in the database: issuer keys and, later, webhook secrets.
+"""The one key that encrypts what must not lie open in the database: issuer keys and webhook secrets.
 
 It comes from `WAKELINE_KEY` or from the file `key` in the data directory, which the first start makes, readable by its
 owner only.  All nodes of one database share it; a node that cannot decrypt what it finds refuses to start.
@@ -61,17 +61,24 @@ def make_issuer_key(box: Fernet, kid: str, now: int) -> IssuerKey:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return IssuerKey(kid, public.decode(), box.encrypt(private).decode(), now)
+    return IssuerKey(kid, public.decode(), seal(box, private), now)
 
 
 def open_issuer_key(box: Fernet, row: IssuerKey) -> Ed25519PrivateKey:
-    try:
-        private = box.decrypt(row.private_key.encode())
-    except InvalidToken as error:
-        raise Unusable("KEY_MISMATCH", "This key does not open the secrets in the database.") from error
-    key = serialization.load_pem_private_key(private, password=None)
+    key = serialization.load_pem_private_key(unseal(box, row.private_key), password=None)
     assert isinstance(key, Ed25519PrivateKey)  # noqa: S101 - we made it
     return key
+
+
+def seal(box: Fernet, secret: bytes) -> str:
+    return box.encrypt(secret).decode()
+
+
+def unseal(box: Fernet, sealed: str) -> bytes:
+    try:
+        return box.decrypt(sealed.encode())
+    except InvalidToken as error:
+        raise Unusable("KEY_MISMATCH", "This key does not open the secrets in the database.") from error
 
 
 async def public_keys(store: Store) -> dict[str, Ed25519PublicKey]:

@@ -16,7 +16,9 @@ from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
 from wakeline.service.principals import Principals
 from wakeline.service.sessions import Sessions
+from wakeline.service.subscriptions import Subscriptions
 from wakeline.service.threads import Threads
+from wakeline.service.wake_protocol import WakeProtocol
 
 __all__ = ["Caller", "Hub", "Identity", "Published", "Services", "Stream"]
 
@@ -32,6 +34,8 @@ class Services:
     logs: Logs
     dead_letters: DeadLetters
     deliveries: Deliveries
+    subscriptions: Subscriptions
+    wake_protocol: WakeProtocol
     operations: Operations
     audit: Audit
     hub: Hub

@@ -145,8 +145,9 @@ class Application:
         except WakelineError as error:
             await self._services.audit.refused(caller, error)
             raise
-        await send_bytes(send, operation.status, encode(answer), json_headers(request_id))
-        return operation.status
+        status = operation.status_of(answer)
+        await send_bytes(send, status, encode(answer), json_headers(request_id))
+        return status
 
     def _find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
         allowed = [known for known, exact in self._exact if exact == path]

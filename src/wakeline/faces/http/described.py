@@ -28,6 +28,7 @@ JSON: dict[str, Any] = {
 }
 
 _given = {"type": "string"}
+_with_url = {"required": ["url"], "properties": {"url": _given}}
 # What one field demands of another, by the name of the shape.
 RULES: dict[str, dict[str, Any]] = {
     "PostMessage": {
@@ -44,6 +45,33 @@ RULES: dict[str, dict[str, Any]] = {
         ]
     },
     "HeartbeatSession": {"anyOf": [{"required": ["harness"]}, {"required": ["session_id"]}]},
+    "SubscribeWake": {
+        "anyOf": [
+            {"properties": {"harness_target": {"not": {"const": "a2a-webhook"}}}},
+            {"required": ["harness_target_metadata"], "properties": {"harness_target_metadata": _with_url}},
+        ]
+    },
+    "ManageWake": {
+        "anyOf": [
+            {"properties": {"action": {"const": "list"}}},
+            {
+                "required": ["trigger"],
+                "properties": {
+                    "action": {"const": "subscribe"},
+                    "harnessTarget": {"not": {"const": "a2a-webhook"}},
+                },
+            },
+            {
+                "required": ["trigger", "harnessTargetMetadata"],
+                "properties": {"action": {"const": "subscribe"}, "harnessTargetMetadata": _with_url},
+            },
+            {
+                "required": ["subscriptionId"],
+                "properties": {"action": {"enum": ["unsubscribe", "update", "resume", "rotate_key"]}},
+            },
+            {"required": ["subscriptionId", "sinceLogId"], "properties": {"action": {"const": "resync"}}},
+        ]
+    },
     "ChangeStatus": {
         "anyOf": [
             {"properties": {"status": {"const": "blocked"}}},

@@ -84,6 +84,7 @@ def _operation(operation: Operation, by_kind: dict[type, dict[str, Any]]) -> dic
         "parameters": [*_path_parameters(operation.path), *_query_parameters(operation.query)],
         "responses": {
             str(operation.status): answer,
+            **({"200": {**answer, "description": "It exists already"}} if operation.once else {}),
             **_ERRORS,
         },
     }

@@ -34,6 +34,10 @@ class Operation(msgspec.Struct, frozen=True):
     body: type[wire.Request] | None = None
     query: type[wire.Query] = wire.Query
     status: int = 200
+    once: bool = False  # what exists already is answered with 200 and the status "existing"
+
+    def status_of(self, answer: Any) -> int:
+        return 200 if self.once and answer.status == "existing" else self.status
 
 
 # What a path parameter must look like; anything else is not found.
@@ -209,6 +213,38 @@ async def _resync(call: Call) -> wire.Resynced:
     return await call.services.deliveries.resync(call.caller, call.path["subscription_id"], call.body)
 
 
+async def _subscribe_wake(call: Call) -> wire.WakeSubscribed:
+    return await call.services.subscriptions.subscribe(call.caller, call.body)
+
+
+async def _list_wake_subscriptions(call: Call) -> wire.WakeSubscriptions:
+    return await call.services.subscriptions.list(call.caller, call.query)
+
+
+async def _get_wake_subscription(call: Call) -> wire.WakeSubscriptionView:
+    return await call.services.subscriptions.get(call.caller, call.path["subscription_id"])
+
+
+async def _update_wake_subscription(call: Call) -> wire.WakeSubscriptionView:
+    return await call.services.subscriptions.change(call.caller, call.path["subscription_id"], call.body)
+
+
+async def _unsubscribe_wake(call: Call) -> wire.WakeUnsubscribed:
+    return await call.services.subscriptions.unsubscribe(call.caller, call.path["subscription_id"])
+
+
+async def _resume_wake_subscription(call: Call) -> wire.WakeSubscriptionView:
+    return await call.services.subscriptions.resume(call.caller, call.path["subscription_id"])
+
+
+async def _rotate_wake_key(call: Call) -> wire.WakeKey:
+    return await call.services.subscriptions.rotate_key(call.caller, call.path["subscription_id"])
+
+
+async def _manage_wake_subscription(call: Call) -> wire.ManagedWake:
+    return await call.services.wake_protocol.manage(call.caller, call.body)
+
+
 async def _list_workspaces(call: Call) -> wire.Workspaces:
     return await call.services.operations.workspaces(call.caller)
 
@@ -231,6 +267,7 @@ async def _status(call: Call) -> wire.StatusAnswer:
 
 _MESSAGE = "/v1/messages/{message_id}"
 _THREAD = "/v1/threads/{thread_id}"
+_WAKE = "/v1/wake-subscriptions/{subscription_id}"
 
 # fmt: off
 OPERATIONS: tuple[Operation, ...] = (
@@ -310,6 +347,24 @@ OPERATIONS: tuple[Operation, ...] = (
               "Send again what did not arrive, byte by byte", _retry_delivery, wire.DeliveryView, status=201),
     Operation("POST", "/v1/wake-subscriptions/{subscription_id}/resync", "resync_wake_subscription",
               "Replay what is unread since a log id, as one digest", _resync, wire.Resynced, body=wire.Resync),
+    Operation("POST", "/v1/wake-subscriptions", "subscribe_wake",
+              "Be woken by what happens; 200 when the same route exists already", _subscribe_wake,
+              wire.WakeSubscribed, body=wire.SubscribeWake, status=201, once=True),
+    Operation("GET", "/v1/wake-subscriptions", "list_wake_subscriptions", "Your wake subscriptions; a human sees all",
+              _list_wake_subscriptions, wire.WakeSubscriptions, query=wire.WakeSubscriptionsQuery),
+    Operation("GET", _WAKE, "get_wake_subscription", "One wake subscription, with how it is and what it did",
+              _get_wake_subscription, wire.WakeSubscriptionView),
+    Operation("PATCH", _WAKE, "update_wake_subscription", "Change what wakes you, or by which route",
+              _update_wake_subscription, wire.WakeSubscriptionView, body=wire.ChangeWake),
+    Operation("DELETE", _WAKE, "unsubscribe_wake", "Remove a wake subscription", _unsubscribe_wake,
+              wire.WakeUnsubscribed),
+    Operation("POST", f"{_WAKE}/resume", "resume_wake_subscription", "Try a degraded route again",
+              _resume_wake_subscription, wire.WakeSubscriptionView),
+    Operation("POST", f"{_WAKE}/rotate-key", "rotate_wake_key", "A new signing key, shown once; the old one overlaps",
+              _rotate_wake_key, wire.WakeKey),
+    Operation("POST", "/v1/manage-wake-subscription", "manage_wake_subscription",
+              "All of it through one call, spelled as the wake protocol does", _manage_wake_subscription,
+              wire.ManagedWake, body=wire.ManageWake),
     Operation("GET", "/v1/workspaces", "list_workspaces", "Workspaces that you can see", _list_workspaces,
               wire.Workspaces),
     Operation("POST", "/v1/workspaces", "add_workspace", "Add a workspace", _add_workspace, wire.WorkspaceView,

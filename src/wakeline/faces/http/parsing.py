@@ -14,6 +14,7 @@ from wakeline.errors import InvalidArgument, TooLarge
 T = TypeVar("T")
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _nul = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # JSON's only spelling of it; escaped backslashes may stand before
+_encode = msgspec.json.Encoder().encode
 MAX_WHOLE = 2**53  # from there on a float has no units
 
 
@@ -56,16 +57,17 @@ def _whole_numbers(body: bytes) -> bytes | None:
     """The same request with 5.0 written as 5: JSON Schema calls it an integer.  None if there is nothing to rewrite."""
     try:
         document = msgspec.json.decode(body)
+        whole = _encode(_whole(document))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    if not isinstance(document, dict):
-        return None
-    whole = {name: int(value) for name, value in document.items() if _is_whole(value)}
-    return msgspec.json.encode({**document, **whole}) if whole else None
+    return None if whole == _encode(document) else whole
 
 
-def _is_whole(value: object) -> bool:
-    return isinstance(value, float) and value.is_integer() and abs(value) <= MAX_WHOLE
+def _whole(value: Any) -> Any:
+    if isinstance(value, dict):
+        # What a message carries as metadata is its sender's own.
+        return {name: child if name == "metadata" else _whole(child) for name, child in value.items()}
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= MAX_WHOLE else value
 
 
 def parse_query(kind: type[T], query_string: bytes) -> T:

@@ -1,0 +1,205 @@
+"""Wake subscriptions: make, list, change, resume and remove them, and give them new signing keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from msgspec import UNSET, UnsetType
+
+from wakeline import wire
+from wakeline.core.destination import Network, check_url
+from wakeline.core.instant import SECOND, to_datetime
+from wakeline.core.principal import Caller
+from wakeline.core.signature import encode_key
+from wakeline.core.subscription import Filters, Subscription, parse_filters, parse_metadata
+from wakeline.core.subscription_queries import EverySubscription, OneSubscription, SubscriptionsOf
+from wakeline.errors import Forbidden
+from wakeline.flow.amend import Change, Resume, RotateKey, Unsubscribe, Update, may_manage, unknown
+from wakeline.flow.subscribe import EnsureDefault, Route, Subscribe
+from wakeline.service.context import Context, check_claims
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """How signing keys are made, and how they are kept."""
+
+    make: Callable[[], bytes]
+    seal: Callable[[bytes], str]
+    overlap: timedelta
+
+    def new(self) -> tuple[str, str]:
+        """As it is shown, once, and as it is stored."""
+        key = self.make()
+        return encode_key(key), self.seal(key)
+
+
+class Subscriptions:
+    def __init__(self, context: Context, keys: Keys, *, allowed: Sequence[Network], limit: int) -> None:
+        self._context = context
+        self._keys = keys
+        self._allowed = allowed
+        self._limit = limit
+
+    async def subscribe(self, caller: Caller, request: wire.SubscribeWake) -> wire.WakeSubscribed:
+        check_claims(caller, request)
+        said = request.harness_target_metadata
+        self._check(said.url)
+        shown, sealed = self._keys.new()
+        route = Route(
+            target=request.harness_target,
+            url=_known(said.url),
+            coalesce_window=_known(said.coalesce_window),
+            daemon_socket_path=_known(said.daemon_socket_path),
+            wake_policy=_known(said.wake_policy),
+            sealed_key=sealed,
+            has_mcp=request.mcp_connected,
+        )
+        command = Subscribe(
+            caller, self._context.new_id(), request.trigger, _filters(request.filters), route, self._limit
+        )
+        made = await self._context.store.submit(command)
+        fresh_key = made.subscription.signing_key == sealed
+        return wire.WakeSubscribed(
+            subscription_id=made.subscription.subscription_id,
+            harness_target=made.subscription.target,
+            signing_key=shown if fresh_key else UNSET,
+            status="existing" if made.existed else UNSET,
+        )
+
+    async def ensure_default(self, caller: Caller, *, mcp_connected: bool = False) -> None:
+        """An agent connected: it is woken for its mail unless it has decided otherwise."""
+        await self._context.store.submit(EnsureDefault(caller, mcp_connected))
+
+    async def list(self, caller: Caller, query: wire.WakeSubscriptionsQuery) -> wire.WakeSubscriptions:
+        handle = query.handle or ("" if caller.is_human else caller.handle)
+        if handle != caller.handle and not caller.is_human:
+            raise Forbidden("ROLE_FORBIDDEN", "An agent sees its own wake subscriptions only.", rule="subscriptions")
+        after_handle, _, after_id = (query.after or "").partition("/")
+        asked: SubscriptionsOf | EverySubscription
+        if handle:
+            asked = SubscriptionsOf(caller.workspace_id, handle, after_id, query.limit + 1)
+        else:
+            asked = EverySubscription(caller.workspace_id, after_handle, after_id, query.limit + 1)
+        rows = await self._context.store.read(asked)
+        page, more = rows[: query.limit], len(rows) > query.limit
+        return wire.WakeSubscriptions(
+            subscriptions=[view(row) for row in page],
+            has_more=more,
+            next=f"{page[-1].handle}/{page[-1].subscription_id}" if more else None,
+        )
+
+    async def get(self, caller: Caller, subscription_id: str) -> wire.WakeSubscriptionView:
+        return view(await self._find(caller, subscription_id))
+
+    async def change(self, caller: Caller, subscription_id: str, request: wire.ChangeWake) -> wire.WakeSubscriptionView:
+        check_claims(caller, request)
+        said = request.harness_target_metadata
+        self._check(said.url)
+        shown, sealed = self._keys.new()
+        change = Change(
+            trigger=request.trigger,
+            filters=UNSET if isinstance(request.filters, UnsetType) else _filters(request.filters),
+            target=request.harness_target,
+            url=said.url,
+            coalesce_window=said.coalesce_window,
+            daemon_socket_path=said.daemon_socket_path,
+            wake_policy=said.wake_policy,
+            sealed_key=sealed,
+        )
+        owner = (await self._find(caller, subscription_id)).handle
+        row = await self._context.store.submit(Update(caller, subscription_id, owner, change))
+        return view(row, signing_key=shown if row.signing_key == sealed else UNSET)
+
+    async def unsubscribe(self, caller: Caller, subscription_id: str) -> wire.WakeUnsubscribed:
+        row = await self._context.store.submit(Unsubscribe(caller, subscription_id))
+        return wire.WakeUnsubscribed(subscription_id=row.subscription_id, status="removed")
+
+    async def resume(self, caller: Caller, subscription_id: str) -> wire.WakeSubscriptionView:
+        return view(await self._context.store.submit(Resume(caller, subscription_id)))
+
+    async def rotate_key(self, caller: Caller, subscription_id: str) -> wire.WakeKey:
+        shown, sealed = self._keys.new()
+        row = await self._context.store.submit(RotateKey(caller, subscription_id, sealed, self._keys.overlap))
+        until = row.previous_key_until
+        return wire.WakeKey(
+            subscription_id=row.subscription_id,
+            signing_key=shown,
+            previous_key_until=None if until is None else to_datetime(until),
+        )
+
+    async def _find(self, caller: Caller, subscription_id: str) -> Subscription:
+        rows = await self._context.store.read(OneSubscription(caller.workspace_id, subscription_id))
+        if not rows or not may_manage(caller, rows[0]):
+            raise unknown(subscription_id)
+        return rows[0]
+
+    def _check(self, url: str | UnsetType) -> None:
+        """What can be known early is said early; the address is checked again when it is called."""
+        if not isinstance(url, UnsetType):
+            check_url(url, self._allowed)
+
+
+def _known(said: T | UnsetType | None) -> T | None:
+    return None if isinstance(said, UnsetType) else said
+
+
+def _filters(given: wire.WakeFilters) -> Filters:
+    return Filters(
+        tagged_concepts=tuple(given.tagged_concepts),
+        priority=given.priority,
+        sender_filter=tuple(given.sender_filter),
+        in_reply_to_filter=tuple(given.in_reply_to_filter),
+    )
+
+
+def view(row: Subscription, signing_key: str | UnsetType = UNSET) -> wire.WakeSubscriptionView:
+    metadata, until = parse_metadata(row.metadata), row.previous_key_until
+    return wire.WakeSubscriptionView(
+        subscription_id=row.subscription_id,
+        handle=row.handle,
+        trigger=row.trigger,
+        filters=filters_view(row),
+        harness_target=row.target,
+        harness_target_metadata=wire.TargetMetadataView(
+            url=row.url,
+            coalesce_window=row.coalesce_window,
+            daemon_socket_path=metadata.daemon_socket_path,
+            wake_policy=row.wake_policy,
+        ),
+        status=row.status,
+        reason=row.status_reason,
+        failures=row.failures,
+        is_default=metadata.is_default,
+        from_log_id=row.from_log_id,
+        previous_key_until=None if until is None else to_datetime(until),
+        created_at=to_datetime(row.created_at),
+        updated_at=to_datetime(row.updated_at),
+        metrics=_metrics(row),
+        signing_key=signing_key,
+    )
+
+
+def filters_view(row: Subscription) -> wire.WakeFilters:
+    filters = parse_filters(row.filters)
+    return wire.WakeFilters(
+        tagged_concepts=list(filters.tagged_concepts),
+        priority=filters.priority,  # type: ignore[arg-type] # it came in through the same type
+        sender_filter=list(filters.sender_filter),
+        in_reply_to_filter=list(filters.in_reply_to_filter),
+    )
+
+
+def _metrics(row: Subscription) -> wire.WakeMetrics:
+    return wire.WakeMetrics(
+        events=row.events,
+        rings=row.rings,
+        coalesced=row.coalesced,
+        window_used_seconds=row.window_used / SECOND,
+        latency_average_seconds=row.latency_total / row.rings / SECOND if row.rings else None,
+        latency_most_seconds=row.latency_most / SECOND,
+    )
