@@ -103,7 +103,8 @@ def wake_under_kills(server: ServerProcess, dice: random.Random, post: Post) -> 
     for _ in range(ROUNDS):
         server.start()
         for _ in range(dice.randrange(1, 12)):
-            answer = server.call("POST", "/v1/messages", {"to": ["@receiver"], "body": "x"}, token=sender)
+            said = {"to": ["@receiver"], "body": f"text {len(accepted)}"}  # the same again and again is a loop
+            answer = server.call("POST", "/v1/messages", said, token=sender)
             accepted.append(answer.json()["message_id"])
         threading.Event().wait(dice.uniform(0, 0.25))
         server.kill()

@@ -47,7 +47,8 @@ class Agent:
         return answer.json()
 
     async def send(self, to: Agent, **fields: Any) -> Any:
-        return await self.call("POST", "/v1/messages", {"to": [to.handle], "body": "hello", **fields}, expect=201)
+        said = {"to": [to.handle], "body": f"text {next(_numbers)}", **fields}  # the same again and again is a loop
+        return await self.call("POST", "/v1/messages", said, expect=201)
 
     async def subscribe(self, url: str, window: int = 0, **fields: Any) -> Any:
         metadata = {"url": url, "coalesce_window": window}
