@@ -50,7 +50,8 @@ class Needs(msgspec.Struct):
     receipts: set[tuple[str, str]] = msgspec.field(default_factory=set)  # (message id, recipient)
     unread_until: set[tuple[str, str, int]] = msgspec.field(default_factory=set)  # (thread, recipient, seq)
     workflows_of: set[str] = msgspec.field(default_factory=set)  # handles: brings the active workflows they work in
-    role_threads_of: set[str] = msgspec.field(default_factory=set)  # handles: brings every role's thread, their places
+    # (handle, role): brings the threads of this role and of those that the handle holds
+    role_threads_of: set[tuple[str, str]] = msgspec.field(default_factory=set)
     guests: set[tuple[str, str]] = msgspec.field(default_factory=set)  # (thread, handle): brings those with a glimpse
     idempotency: set[tuple[str, str, str]] = msgspec.field(default_factory=set)  # (sender, operation, key)
     senders: set[str] = msgspec.field(default_factory=set)  # brings buckets, grants to, blocks against, causes

@@ -46,7 +46,7 @@ class AddPrincipal(msgspec.Struct, frozen=True):
 
     def needs(self, needs: Needs) -> None:
         needs.handles.update((self.caller.handle, self.handle))
-        needs.role_threads_of.add(self.handle)
+        needs.role_threads_of.update((self.handle, role) for role in self.roles)
         if self.idempotency_key is not None:
             needs.idempotency.add((self.caller.handle, ADD, self.idempotency_key))
 
@@ -102,7 +102,7 @@ class ChangePrincipal(msgspec.Struct, frozen=True):
 
     def needs(self, needs: Needs) -> None:
         needs.handles.update((self.caller.handle, self.handle))
-        needs.role_threads_of.add(self.handle)
+        needs.role_threads_of.update((self.handle, role) for role in (*(self.roles or ()), ""))
 
     def decide(self, picture: Picture) -> Principal:
         policy.admit(picture, self.caller)

@@ -70,6 +70,13 @@ asked_messages AS MATERIALIZED (
     SELECT unnest(:messages::text[] || :receipts_of::text[])
     UNION SELECT pair ->> 0 FROM jsonb_array_elements(:receipts::jsonb) AS pairs (pair)))
 ),
+changing_roles AS MATERIALIZED (
+  SELECT pair ->> 1 AS role FROM jsonb_array_elements(:role_threads_of::jsonb) AS pairs (pair)
+  UNION SELECT unnest(string_to_array(p.roles, ' '))
+    FROM jsonb_array_elements(:role_threads_of::jsonb) AS pairs (pair)
+    CROSS JOIN LATERAL (
+      SELECT roles FROM principals WHERE workspace_id = :workspace_id AND handle = pair ->> 0 OFFSET 0) p
+),
 asked_threads AS MATERIALIZED (
   SELECT unnest(:threads::text[]) AS thread_id
   UNION SELECT thread_id FROM plan_wakes WHERE thread_id IS NOT NULL
@@ -88,11 +95,13 @@ asked_threads AS MATERIALIZED (
       AND (SELECT true FROM members m
         WHERE m.thread_id = t.thread_id AND m.handle = ANY (:workflows_of::text[]) AND m.left_at IS NULL
         LIMIT 1)
-),
-role_threads AS MATERIALIZED (
-  SELECT t.thread_id FROM threads t
-  WHERE cardinality(:role_threads_of::text[]) > 0 AND t.workspace_id + 0 = :workspace_id AND t.role IS NOT NULL
-  ORDER BY t.role
+  UNION SELECT t.thread_id
+    FROM changing_roles c
+    CROSS JOIN LATERAL (
+      SELECT thread_id FROM threads
+      WHERE workspace_id + 0 = :workspace_id AND role BETWEEN c.role AND c.role AND role IS NOT NULL
+      ORDER BY role
+      OFFSET 0) t
 ),
 asked_holders AS MATERIALIZED (
   SELECT h.role, h.handle FROM unnest(:roles::text[]) AS asked (role)
@@ -146,14 +155,9 @@ SELECT json_build_object(
       SELECT * FROM principals WHERE workspace_id = :workspace_id AND handle = asked.handle OFFSET 0) p),
   'role_holders', (SELECT coalesce(json_agg(json_build_array(role, handle)), '[]') FROM asked_holders),
   'threads', (SELECT coalesce(json_agg(json_build_array({thread})), '[]') FROM threads
-    WHERE thread_id = ANY (ARRAY(SELECT thread_id FROM asked_threads UNION SELECT thread_id FROM role_threads))
-      AND workspace_id + 0 = :workspace_id),
-  'members', (SELECT coalesce(json_agg(json_build_array({member k})), '[]') FROM (
-    SELECT * FROM members
-    WHERE thread_id = ANY (ARRAY(SELECT thread_id FROM asked_threads)) AND workspace_id + 0 = :workspace_id
-    UNION ALL SELECT own.* FROM role_threads t
-    CROSS JOIN LATERAL (
-      SELECT * FROM members WHERE thread_id = t.thread_id AND handle = ANY (:role_threads_of::text[]) OFFSET 0) own) k),
+    WHERE thread_id = ANY (ARRAY(SELECT thread_id FROM asked_threads)) AND workspace_id + 0 = :workspace_id),
+  'members', (SELECT coalesce(json_agg(json_build_array({member})), '[]') FROM members
+    WHERE thread_id = ANY (ARRAY(SELECT thread_id FROM asked_threads)) AND workspace_id + 0 = :workspace_id),
   'guests', (SELECT coalesce(json_agg(asked), '[]') FROM jsonb_array_elements(:guests::jsonb) AS pairs (asked)
     WHERE (SELECT true FROM glimpses g
       WHERE g.thread_id = asked ->> 0 AND g.handle = asked ->> 1 AND g.workspace_id = :workspace_id
