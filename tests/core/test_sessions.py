@@ -35,6 +35,7 @@ def session(session_id: str = "s", **fields: Any) -> Session:
     return msgspec.structs.replace(known, **fields)
 
 
+@pytest.mark.guarantee("G-STALE")
 @pytest.mark.parametrize("said", list(Presence))
 @pytest.mark.parametrize(
     ("age", "ended", "counts"),

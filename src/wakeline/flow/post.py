@@ -78,7 +78,7 @@ class Post(msgspec.Struct, frozen=True):
         if message.supersedes is not None:
             needs.messages.add(message.supersedes)
             needs.receipts_of.add(message.supersedes)
-        if message.session_id is not None:
+        if message.session_id is not None and message.session_id != self.caller.session_id:
             needs.sessions.add(message.session_id)
         needs.workflows_of.update(self.reached)
         needs.waits |= self.wait > 0

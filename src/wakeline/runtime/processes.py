@@ -21,7 +21,7 @@ def look(pid: int) -> tuple[bool, int | None]:
         # The name may hold anything, also spaces and parentheses; what we need stands behind its last one.
         fields = _read(f"/proc/{pid:d}/stat").rpartition(b")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
-        return False, None
+        return _exists(pid), None  # /proc may hide what is another user's
     if fields[_STATE].decode() in _GONE:
         return False, None
     since_boot = int(fields[_START]) * MICROSECONDS // os.sysconf("SC_CLK_TCK")
