@@ -19,13 +19,14 @@ CLIENTS = 64
 BUSY_THREADS = 100
 BODY_BYTES = 1024
 # One sender must be able to post as fast as it can.
+# The guards count as ever, and are never reached: a load repeats itself.
+UNREACHED = 1_000_000_000
 UNLIMITED: dict[str, Any] = {
     "rate_per_second": 10_000_000,
     "rate_burst": 1_000_000_000,
     "log_level": "warning",
-    # A load that says one text for ever is a loop, and would be blocked as one.
-    "loop_turn_limit": 0,
-    "loop_repeat_limit": 0,
+    "loop_turn_limit": UNREACHED,
+    "loop_repeat_limit": UNREACHED,
 }
 # A first search after a million posts indexes them.
 PATIENCE_SECONDS = 1800

@@ -17,7 +17,7 @@ import uvloop
 from bench import raw
 from bench.results import Figure, figure
 from bench.rounds import Plan, isolated, median, say
-from bench.servers import BUSY_THREADS, CLIENTS, text
+from bench.servers import BUSY_THREADS, CLIENTS, UNREACHED, text
 from wakeline.core.guardrail import Guardrails
 from wakeline.core.message import SCHEMA_VERSION, Message
 from wakeline.core.principal import PARTICIPANT, Caller, Kind
@@ -32,7 +32,9 @@ from wakeline.store.sqlite.store import SqliteStore
 
 NAME = "store"
 POSTERS = (256, 64)
-_RAILS = Guardrails(rate_per_second=10_000_000, rate_burst=1_000_000_000)
+_RAILS = Guardrails(
+    rate_per_second=10_000_000, rate_burst=1_000_000_000, loop_turn_limit=UNREACHED, loop_repeat_limit=UNREACHED
+)
 
 
 class Seed(msgspec.Struct, frozen=True):

@@ -326,6 +326,7 @@ def states() -> str:
         "- Only a coordinator or a human closes a thread.\n"
         "- Closing a blocked thread needs `override` and a reason.\n"
         "- A blocked thread may have an escalation owner. Only the owner, or an override with a reason, unblocks it.\n"
+        "- A [guard](../guides/guards.md) blocks a thread that is active, and also one that is resolved.\n"
         "- A closed thread takes no more mail. Mail to the same audience opens a new thread.",
     )
 

@@ -22,6 +22,7 @@ SAID = {
     "the same text in a row is counted, whoever says it": ((("@a", "ok"), ("@b", "ok"), ("@b", "ok")), 1, 3),
     "another text in between begins again": ((("@a", "ok"), ("@b", "no"), ("@a", "ok")), 2, 1),
     "spaces and capitals make no other text": ((("@a", "Thank  you!\n"), ("@b", "thank you!")), 1, 2),
+    "nor do capitals of other alphabets": ((("@a", "Σας Ευχαριστώ"), ("@b", "σας ευχαριστώ")), 1, 2),
     "progress sets everything back": ((("@a", "ok"), ("@b", "ok"), ("-", "")), 0, 0),
     "after progress the first to speak takes no turn": ((("@a", "ok"), ("-", ""), ("@b", "ok")), 0, 1),
 }

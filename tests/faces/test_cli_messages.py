@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -212,3 +213,19 @@ def test_colours_are_for_terminals_that_want_them(pair: Pair) -> None:
     assert "\x1b[" not in as_bob.run("inbox").out
     assert "\x1b[1m" in as_bob.with_environ(TERM="xterm").on_terminal("inbox")[1]
     assert "\x1b[" not in as_bob.with_environ(TERM="xterm", NO_COLOR="1").on_terminal("inbox")[1]
+
+
+def test_who_makes_a_guard_fire_is_told_and_so_is_the_human(human: Shell, pair: Pair) -> None:
+    _, as_alice, bob, _ = pair
+    said = [as_alice.run("send", bob, "ping").out.splitlines() for _ in range(3)]
+    assert [len(lines) for lines in said] == [1, 1, 2]
+    assert said[-1][1] == "LOOP_REPEATS: the thread is blocked, and the human was told"
+    [told] = human.json("inbox")["messages"]
+    assert told["subject"].startswith("LOOP_REPEATS: ")
+
+
+def test_a_deadline_for_the_answer_is_shown(pair: Pair) -> None:
+    _, as_alice, bob, as_bob = pair
+    sent = as_alice.json("send", bob, "--answer-by", "2h", "Can I deploy?")
+    shown = as_bob.run("read", sent["message_id"]).out
+    assert re.search(r"^answer by +in 1 h$", shown, re.MULTILINE)

@@ -17,16 +17,20 @@ from wakeline.core.message import MessageKind
 from wakeline.core.principal import Kind
 from wakeline.core.thread import Thread
 
-# Longer texts are compared as they are: splitting them would cost more than everything else about a post.
+# Longer texts are compared as they are, because every post pays for this.
 NORMALISED = 4_000
+_SPACES = b" \t\n\r\v\f"
+_LOWER = bytes(range(256)).lower()
 _replace = msgspec.structs.replace
 
 
 def digest(text: str) -> str:
     """The same for texts that differ only in spaces and in upper and lower case."""
-    if len(text) <= NORMALISED:
-        text = " ".join(text.split()).casefold()
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    data = text.encode() if text.isascii() else text.casefold().encode()
+    if len(data) <= NORMALISED:
+        # Without any spaces rather than with single ones: a tenth of the time, and nobody means two things by it.
+        data = data.translate(_LOWER, _SPACES)
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def is_progress(sender_kind: str, message_kind: str) -> bool:

@@ -7,7 +7,6 @@ not fire again; unblocking it is progress and sets the counters back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -31,12 +30,12 @@ class Fired(msgspec.Struct, frozen=True):
     incident_thread_id: str | None  # None: there is no human to tell
 
 
-def counted(thread: Thread, caller: Caller, message: Message, heard_by: Sequence[str], *, joined: bool) -> Thread:
+def counted(thread: Thread, caller: Caller, message: Message, heard_by: list[str], *, joined: bool) -> Thread:
     """The thread with its counters after this message.  What nobody else hears cannot go round."""
     if loop.is_progress(caller.kind, message.kind):
         moved_on = loop.moved_on(thread)
         return loop.settled(moved_on) if caller.is_human else moved_on
-    if caller.kind != Kind.AGENT or not any(handle != caller.handle for handle in heard_by):
+    if caller.kind != Kind.AGENT or heard_by in ([], [caller.handle]):
         return thread
     return loop.said(loop.moved_on(thread) if joined else thread, caller.handle, message.body)
 

@@ -112,7 +112,9 @@ def _standard_input() -> str:
 
 
 def _sent(answer: dict[str, Any]) -> str:
-    return f"posted {answer['message_id']} as #{answer['seq']} of thread {answer['thread_id']}"
+    posted = f"posted {answer['message_id']} as #{answer['seq']} of thread {answer['thread_id']}"
+    guard = answer.get("guard")
+    return f"{posted}\n{guard['code']}: the thread is blocked, and the human was told" if guard else posted
 
 
 def _answered(answer: dict[str, Any]) -> str:
