@@ -1,18 +1,10 @@
 """For those who receive wake events over HTTP: is this request from the server that we subscribed at?
 
-    from aiohttp import web
-    from wakeline.webhooks import Unverified, verify
+    event = verify(await request.read(), request.headers, key)
 
-    async def wake(request: web.Request) -> web.Response:
-        try:
-            event = verify(await request.read(), request.headers, KEY)
-        except Unverified as error:
-            return web.Response(status=401, text=str(error))
-        print(event["eventType"], event["payload"])
-        return web.Response(status=202)
-
-`KEY` is the `signing_key` that subscribing answered.  An event may come more than once: `eventId` is the same on every
-attempt.  Answer quickly and work later; a 4xx stops the subscription until it is resumed.
+`key` is the `signing_key` that subscribing answered.  An event may come more than once: `eventId` is the same on every
+attempt.  Answer quickly and work later; a 4xx stops the subscription until it is resumed.  docs/guides/webhooks.md has
+a whole receiver.
 """
 
 from __future__ import annotations

@@ -5,8 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from tests.faces.http_calls import HUMAN, NOWHERE, Actor, error_of, new_agent, new_token, operator
+from wakeline import Client
 from wakeline.testing.server import ServerProcess
 
 DOOR = "/v1/wake-subscriptions"
@@ -325,6 +327,21 @@ def test_the_one_call_refuses_what_makes_no_sense(bob: Actor, body: dict[str, An
 def test_the_one_call_lists_only_ones_own_also_for_humans(node: ServerProcess, bob: Actor) -> None:
     webhook(bob)
     assert bob.handle not in str(new_token(node, HUMAN).post(MANAGE, action="list"))
+
+
+async def test_the_client_has_all_of_it_typed(node: ServerProcess, bob: Actor) -> None:
+    async with Client(socket=node.socket, token=bob.token) as client:
+        made = await client.subscribe_wake("SENT_TO_ME", harness_target_metadata={"url": URL})
+        again = await client.subscribe_wake("SENT_TO_ME", harness_target_metadata={"url": URL})
+        assert (again.subscription_id, again.status, again.signing_key) == (made.subscription_id, "existing", UNSET)
+        changed = await client.update_wake_subscription(made.subscription_id, filters={"priority": "high"})
+        assert changed.filters.priority == "high"
+        [listed] = (await client.list_wake_subscriptions()).subscriptions
+        assert listed == await client.get_wake_subscription(made.subscription_id) == changed
+        assert (await client.rotate_wake_key(made.subscription_id)).signing_key != made.signing_key
+        assert (await client.resume_wake_subscription(made.subscription_id)).status == "active"
+        gone = await client.manage_wake_subscription("unsubscribe", subscriptionId=made.subscription_id)
+        assert gone.status == (await client.unsubscribe_wake(made.subscription_id)).status == "removed"
 
 
 # -- settings ---------------------------------------------------------------------------------------------------------
