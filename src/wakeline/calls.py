@@ -47,6 +47,11 @@ class Call:
         self.method, self.path, self.query, self.body, self.repeat = method, path, query or {}, body, repeat
 
     @property
+    def wait_seconds(self) -> float:
+        """How long the server may take because it was asked to."""
+        return float((self.body or self.query).get("wait_seconds") or 0)
+
+    @property
     def target(self) -> str:
         """The path and the query as the request line has them."""
         if not self.query:
@@ -154,6 +159,11 @@ def get_inbox(
 ) -> Call:
     """Read the inbox, unread mail unless `state` says otherwise."""
     return _read("/v1/inbox", limit=limit, max_tokens=max_tokens, after=after, state=state, of=of)
+
+
+def wait_for_mail(*, after: str | None = None, wait_seconds: float | None = None) -> Call:
+    """See what is unread after a position, and wait for it if there is nothing yet; leaves no trace."""
+    return _read("/v1/inbox/wait", after=after, wait_seconds=wait_seconds)
 
 
 def ack_messages(message_ids: Sequence[str]) -> Call:

@@ -61,6 +61,7 @@ class Client:
     get_message = _operation(calls.get_message, wire.MessageView)
     retract_message = _operation(calls.retract_message, wire.MessageView)
     get_inbox = _operation(calls.get_inbox, wire.Inbox)
+    wait_for_mail = _operation(calls.wait_for_mail, wire.Mail)
     ack_messages = _operation(calls.ack_messages, wire.Acked)
     archive_messages = _operation(calls.archive_messages, wire.Archived)
     search = _operation(calls.search, wire.Found)
@@ -178,7 +179,7 @@ class Client:
     async def _attempt(self, call: Call) -> bytes:
         body = None if call.body is None else msgspec.json.encode(call.body)
         headers = {} if body is None else {"Content-Type": "application/json"}
-        seconds = ANSWER_SECONDS + float((call.body or {}).get("wait_seconds", 0))
+        seconds = ANSWER_SECONDS + call.wait_seconds
         async with self.request(call, aiohttp.ClientTimeout(seconds), headers, body) as response:
             return await response.read()
 

@@ -44,6 +44,7 @@ EVERY = [
     (calls.get_message(ID), None),
     (calls.retract_message(ID, reason="r"), wire.RetractMessage),
     (calls.get_inbox(limit=5, max_tokens=10, after="x", state="all", of="@bob"), wire.InboxQuery),
+    (calls.wait_for_mail(after="0", wait_seconds=3), wire.MailQuery),
     (calls.ack_messages([ID]), wire.MessageIds),
     (calls.archive_messages([ID]), wire.MessageIds),
     (calls.search("q", thread_id=ID, sender="@bob", limit=3), wire.SearchQuery),

@@ -114,6 +114,17 @@ class UnreadCount(Query[int], frozen=True):
     row = int
 
 
+class UnreadAfter(Query[Delivered], frozen=True):
+    """Unread mail that came after a log row, oldest first."""
+
+    workspace_id: int
+    recipient: str
+    now: int
+    after: int
+    limit: int
+    row = _delivered
+
+
 class FirstReply(Query[Delivered], frozen=True):
     """The first message that answers this one and that the asker may see."""
 

@@ -109,7 +109,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
     services = Services(
         identity=identity,
         messages=messages,
-        inboxes=Inboxes(context),
+        inboxes=Inboxes(context, hub),
         threads=Threads(context),
         principals=Principals(context, identity, timedelta(days=settings.token_days)),
         logs=Logs(context, hub),

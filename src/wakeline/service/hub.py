@@ -73,7 +73,7 @@ class Stream:
 
 
 class Waiter:
-    """Somebody who waits for the reply to one message."""
+    """Somebody who waits for the reply to one message, or for new mail."""
 
     __slots__ = ("caller", "closed", "ring")
 
@@ -90,13 +90,14 @@ class Waiter:
 class _Place:
     """One workspace as this node follows it."""
 
-    __slots__ = ("by_handle", "epoch", "everything", "tail")
+    __slots__ = ("by_handle", "epoch", "everything", "mail", "tail")
 
     def __init__(self, workspace: Workspace) -> None:
         self.epoch = workspace.epoch
         self.tail = workspace.last_log_id
         self.everything: set[Stream] = set()
         self.by_handle: dict[str, set[Stream]] = {}
+        self.mail: dict[str, set[Waiter]] = {}
 
 
 class Hub:
@@ -169,7 +170,7 @@ class Hub:
                     place.tail = rows[-1].log_id
 
     def _is_heard(self, place: _Place) -> bool:
-        return bool(place.everything or place.by_handle or self._waiters)
+        return bool(place.everything or place.by_handle or place.mail or self._waiters)
 
     async def _publish(self, workspace_id: int, place: _Place, page: list[Entry]) -> None:
         last = page[-1].log.log_id
@@ -183,6 +184,10 @@ class Hub:
             replied = entry.message.in_reply_to if entry.message is not None else None
             for waiter in self._waiters.get(replied, ()) if replied is not None else ():
                 waiter.ring.set()
+            if entry.message is not None and place.mail:
+                for handle in audience.get(entry.log.log_id, ()):
+                    for waiter in place.mail.get(handle, ()):
+                        waiter.ring.set()
         place.tail = last
         self._tell_control([entry.log for entry in page if entry.log.kind in CONTROL])
 
@@ -254,8 +259,10 @@ class Hub:
 
     def dismiss(self, matches: Callable[[Caller], bool]) -> None:
         """End what these callers listen to and wait for."""
-        patient: list[Stream | Waiter] = [waiter for waiters in self._waiters.values() for waiter in waiters]
-        for one in [*self.streams, *patient]:
+        patient = [self._waiters, *(place.mail for place in self._places.values())]
+        waiting = [waiter for waiters in patient for some in waiters.values() for waiter in some]
+        everybody: list[Stream | Waiter] = [*self.streams, *waiting]
+        for one in everybody:
             if matches(one.caller):
                 one.close()
 
@@ -274,3 +281,17 @@ class Hub:
         waiters.discard(waiter)
         if not waiters:
             self._waiters.pop(message_id, None)
+
+    async def expect_mail(self, caller: Caller) -> Waiter:
+        """Ring when a message enters a thread of the caller's.  Whether it is mail for the caller, a query decides."""
+        await self.know(caller.workspace_id)
+        waiter = Waiter(caller)
+        self._places[caller.workspace_id].mail.setdefault(caller.handle, set()).add(waiter)
+        return waiter
+
+    def stop_expecting_mail(self, waiter: Waiter) -> None:
+        mail = self._places[waiter.caller.workspace_id].mail
+        waiters = mail.get(waiter.caller.handle, set())
+        waiters.discard(waiter)
+        if not waiters:
+            mail.pop(waiter.caller.handle, None)
