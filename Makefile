@@ -39,12 +39,13 @@ test: install ## Run all tests (options for pytest: ARGS="…")
 fast: install ## Run the inner loop: decisions, the store on SQLite, one module over HTTP
 	@$(BIN)/pytest -m "not slow" $(WORKERS) $(ARGS)
 
-check: install ## Check format, rules, types, import arrows, sizes and the freshness of generated docs
+check: install ## Check format, rules, types, import arrows, sizes, the cost of MCP tools and the freshness of generated docs
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/mypy $(CHECKED)
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size.py
+	$(BIN)/python tools/mcp_tokens.py
 	$(BIN)/python tools/reference.py --check
 
 format: install ## Format the code and fix what can be fixed

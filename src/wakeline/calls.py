@@ -380,6 +380,11 @@ def stream_events(*, after: str | None = None) -> Call:
     return _read("/v1/events", after=after)
 
 
+def stream_wakes() -> Call:
+    """Open the stream of wakes: hints for this principal's connections, never the mail itself."""
+    return _read("/v1/wakes")
+
+
 def list_dead_letters(*, sender: str | None = None, open: bool | None = None, limit: int | None = None) -> Call:  # noqa: A002 - the name on the wire
     """List what could not be brought to anybody."""
     return _read("/v1/dead-letters", sender=sender, open=open, limit=limit)

@@ -20,7 +20,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing, asynccontextmanager
 from functools import wraps
 from http import HTTPStatus
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 import aiohttp
 import msgspec
@@ -162,6 +162,13 @@ class Client:
         """What happens from now on, or from a position on, for as long as it is iterated."""
         return Events(self, after)
 
+    async def wakes(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+        """Hints for this principal, as (kind, event), on one connection until it ends.  The inbox is the truth."""
+        timeout = aiohttp.ClientTimeout(None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
+        async with self.request(calls.stream_wakes(), timeout, {"Accept": "text/event-stream"}) as response:
+            async for frame in frames(response.content.iter_any()):
+                yield frame.event, msgspec.json.decode(frame.data)
+
     async def send(self, call: Call) -> bytes:
         """The content of the answer to a call, after as many attempts as are safe and sensible."""
         call = call.with_key(secrets.token_hex(16))
@@ -253,11 +260,11 @@ class Events:
         timeout = aiohttp.ClientTimeout(None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
         async with self._client.request(calls.stream_events(), timeout, headers) as response:
             self._has_connected = True
-            async for position, data in frames(response.content.iter_any()):
-                event = _decode_event(data) if data else None
+            async for frame in frames(response.content.iter_any()):
+                event = _decode_event(frame.data) if frame.data else None
                 if event is not None and not self._is_new(event):
                     continue
-                self.position = position or self.position
+                self.position = frame.id or self.position
                 if event is not None:
                     yield event
 
@@ -268,20 +275,30 @@ class Events:
         return True
 
 
-async def frames(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, bytes]]:
-    """Server-sent events as (id, data).  What the end of the connection cut off is not an event."""
-    rest, position, data = b"", "", list[bytes]()
+class Frame(NamedTuple):
+    """One server-sent event."""
+
+    id: str
+    event: str
+    data: bytes
+
+
+async def frames(chunks: AsyncIterator[bytes]) -> AsyncIterator[Frame]:
+    """Server-sent events.  What the end of the connection cut off is not one."""
+    rest, position, event, data = b"", "", "", list[bytes]()
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
         for line in (raw.rstrip(b"\r") for raw in lines):
             name, _, value = line.partition(b":")
             if name == b"id":
                 position = value.strip().decode()
+            elif name == b"event":
+                event = value.strip().decode()
             elif name == b"data":
                 data.append(value.removeprefix(b" "))
             elif not line and (data or position):
-                yield position, b"\n".join(data)
-                position, data = "", []
+                yield Frame(position, event, b"\n".join(data))
+                position, event, data = "", "", []
 
 
 def backoff() -> Iterator[float]:

@@ -9,6 +9,7 @@ import secrets as dice
 import signal
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -20,9 +21,10 @@ from wakeline.core.log import LogEntry
 from wakeline.core.principal import Caller
 from wakeline.core.queries import AllWorkspaces, IssuerKeys
 from wakeline.core.store import Store
-from wakeline.faces.http.app import Application
+from wakeline.faces.http.app import Application, Mounted, request_limit
 from wakeline.faces.http.listener import Listeners, bind_tcp, bind_unix
 from wakeline.faces.http.telemetry import Telemetry
+from wakeline.faces.mcp.mount import Mount, Prepare
 from wakeline.runtime import clock, secrets
 from wakeline.runtime.jwks import Jwks
 from wakeline.runtime.settings import Settings
@@ -38,6 +40,7 @@ from wakeline.service.log import Logs
 from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
 from wakeline.service.principals import Principals
+from wakeline.service.pushes import Pushes
 from wakeline.service.threads import Threads
 from wakeline.store.sqlite.connection import translated
 from wakeline.store.sqlite.lock import DataLock
@@ -47,6 +50,7 @@ from wakeline.version import VERSION
 # The event loop and the writer thread share one interpreter.  The default of 5 ms would make the writer wait that long
 # after every statement while the loop is busy; this keeps both moving (measured: ten times the posts under load).
 SWITCH_SECONDS = 0.0005
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +61,36 @@ class Parts:
     retention: Retention
 
 
-def serve(settings: Settings) -> int:
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """What a test adds to the real server: something at another path, or to the MCP server before it serves."""
+
+    mounts: Callable[[Services], Mapping[str, Mounted]] = lambda _services: {}
+    prepare: Prepare | None = None
+
+
+def serve(settings: Settings, additions: Additions | None = None) -> int:
     """Run a server until it is told to stop.  Raises WakelineError when it cannot start."""
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
+    if settings.log_level == "info":  # the SDK tells of every session
+        logging.getLogger("mcp").setLevel(logging.WARNING)
     sys.setswitchinterval(SWITCH_SECONDS)
     os.umask(0o077)  # whatever this process makes is its owner's alone
     with translated():
         settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     with DataLock(settings.data):
-        uvloop.run(_run(settings))
+        uvloop.run(_run(settings, additions or Additions()))
     return 0
 
 
-async def _run(settings: Settings) -> None:
+async def _run(settings: Settings, additions: Additions) -> None:
     store = await open_store(settings)
     try:
         with translated():
             parts = await assemble(settings, store)
-        await _serve(settings, parts)
+        await _serve(settings, parts, additions)
     finally:
         await store.close()
 
@@ -106,10 +120,11 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         closed_thread_days=settings.closed_thread_retention_days,
     )
     messages = Messages(context, hub)
+    inboxes = Inboxes(context, hub)
     services = Services(
         identity=identity,
         messages=messages,
-        inboxes=Inboxes(context, hub),
+        inboxes=inboxes,
         threads=Threads(context),
         principals=Principals(context, identity, timedelta(days=settings.token_days)),
         logs=Logs(context, hub),
@@ -124,6 +139,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         ),
         audit=Audit(context),
         hub=hub,
+        pushes=Pushes(hub, inboxes),
     )
     return Parts(store, services, hub, retention)
 
@@ -170,7 +186,20 @@ def _runtime_directories() -> list[Path]:
     return [Path(given) if given else Path(tempfile.gettempdir()), Path(tempfile.gettempdir())]
 
 
-async def _serve(settings: Settings, parts: Parts) -> None:
+def _mcp_hosts(settings: Settings) -> tuple[str, ...]:
+    """The names under which /mcp is spoken to, against browsers that were lied to about them.  None: any."""
+    if "*" in settings.mcp_hosts or (settings.host not in LOOPBACK and not settings.mcp_hosts):
+        return ()
+    return (*("127.0.0.1", "localhost", "[::1]"), *settings.mcp_hosts)
+
+
+async def _serve(settings: Settings, parts: Parts, additions: Additions) -> None:
+    mcp = Mount(
+        parts.services,
+        request_limit=request_limit(settings.body_limit),
+        hosts=_mcp_hosts(settings),
+        prepare=additions.prepare,
+    )
     application = Application(
         parts.services,
         Telemetry(),
@@ -178,6 +207,7 @@ async def _serve(settings: Settings, parts: Parts) -> None:
         clock=clock.now_datetime,
         new_request_id=clock.request_ids(),
         metrics_public=settings.metrics_public,
+        mounts={"/mcp": mcp, **additions.mounts(parts.services)},
     )
     tcp = bind_tcp(settings.host, settings.port)
     with translated():
@@ -191,6 +221,8 @@ async def _serve(settings: Settings, parts: Parts) -> None:
         async with asyncio.TaskGroup() as group:
             chores = [
                 group.create_task(follow(parts.hub)),
+                group.create_task(parts.services.pushes.run()),
+                group.create_task(mcp.run()),
                 group.create_task(sweep(parts.store, parts.retention, settings.sweep_seconds, clock.now)),
                 group.create_task(Indexer(parts.store).run()),
                 group.create_task(keep_alive(parts.hub, settings.keepalive_seconds, clock.now)),

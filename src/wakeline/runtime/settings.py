@@ -80,6 +80,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     max_streams: Annotated[Count, Meta(description="Event streams open at once.")] = 10_000
     stream_buffer: Annotated[Count, Meta(description="Frames a slow stream may lag behind before it is cut.")] = 256
+    mcp_hosts: Annotated[
+        tuple[str, ...],
+        Meta(description="Names that /mcp answers to besides loopback's, if a proxy gives it others; '*': any."),
+    ] = ()
     keepalive_seconds: Annotated[float, Meta(gt=0, description="How often an idle stream shows life, in seconds.")] = 15
     drain_seconds: Annotated[float, Meta(ge=0, description="How long a stopping server finishes work, in seconds.")] = (
         10
@@ -140,7 +144,7 @@ def describe(name: str) -> str:
 
 def _convert(name: str, value: object, source: str) -> object:
     is_text = isinstance(value, str) and not source.startswith("file")  # a file has types of its own
-    if is_text and name == "restricted_tags":
+    if is_text and isinstance(DEFAULTS.get(name), tuple):
         value = [tag.strip() for tag in str(value).split(",") if tag.strip()]
     try:
         return msgspec.convert(value, _KINDS[name], strict=not is_text)

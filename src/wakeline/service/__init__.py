@@ -14,9 +14,10 @@ from wakeline.service.log import Logs
 from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
 from wakeline.service.principals import Principals
+from wakeline.service.pushes import Push, Pushes
 from wakeline.service.threads import Threads
 
-__all__ = ["Caller", "Hub", "Identity", "Published", "Services", "Stream"]
+__all__ = ["Caller", "Hub", "Identity", "Published", "Push", "Pushes", "Services", "Stream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +32,4 @@ class Services:
     operations: Operations
     audit: Audit
     hub: Hub
+    pushes: Pushes

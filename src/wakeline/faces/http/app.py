@@ -31,6 +31,11 @@ _request_id = re.compile(rb"[0-9A-Za-z._-]{1,64}")
 _BODY_OVERHEAD = 65_536
 
 
+def request_limit(body_limit: int) -> int:
+    """JSON may spend six bytes on one of the body's."""
+    return body_limit * 6 + _BODY_OVERHEAD
+
+
 class Mounted(Protocol):
     """Another protocol at a path of ours.  It is handed requests whose caller is known."""
 
@@ -55,15 +60,14 @@ class Application:
         self._clock = clock
         self._new_request_id = new_request_id
         self._metrics_public = metrics_public
-        # JSON may spend six bytes on one of the body's.
-        self._request_limit = body_limit * 6 + _BODY_OVERHEAD
+        self._request_limit = request_limit(body_limit)
         self._router = Router()
         self._open: dict[str, Callable[[], Awaitable[tuple[int, bytes]]]] = {
             "/healthz": self._health,
             "/readyz": self._ready,
             "/openapi.json": self._openapi,
         }
-        self._doors = {"/metrics": self._metrics, "/v1/events": self._events}
+        self._doors = {"/metrics": self._metrics, "/v1/events": self._events, "/v1/wakes": self._wakes}
         self._mounts = dict(mounts or {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -181,9 +185,19 @@ class Application:
         after = query.after if last is None else last.decode("latin-1")
         if query.after is not None:
             self._services.logs.check(query.after)  # also where the header wins
-        connection = scope.get("wakeline") or Connection(lambda: None, trusted=False)
-        await stream.serve(self._services, caller, after, connection, send, request_id)
+        await stream.serve(self._services, caller, after, _connection(scope), send, request_id)
         return 200
+
+    async def _wakes(self, scope: Scope, headers: dict[bytes, bytes], send: Send, request_id: str) -> int:
+        scope["operation"] = "wakes"
+        caller = await self._authenticate(scope, headers)
+        parse_query(wire.Query, scope["query_string"])
+        await stream.serve_wakes(self._services, caller, _connection(scope), send, request_id)
+        return 200
+
+
+def _connection(scope: Scope) -> Connection:
+    return scope.get("wakeline") or Connection(lambda: None, trusted=False)
 
 
 def _bearer(credentials: bytes) -> str:
