@@ -162,7 +162,7 @@ class Client:
         """What happens from now on, or from a position on, for as long as it is iterated."""
         return Events(self, after)
 
-    async def wakes(self) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+    async def wakes(self) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
         """Hints for this principal, as (kind, event), on one connection until it ends.  The inbox is the truth."""
         timeout = aiohttp.ClientTimeout(None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
         async with self.request(calls.stream_wakes(), timeout, {"Accept": "text/event-stream"}) as response:
