@@ -4,9 +4,10 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
@@ -18,11 +19,13 @@ from wakeline.testing.server import ServerProcess
 
 
 @asynccontextmanager
-async def piped(actor: Actor, era: str, **environ: str) -> AsyncIterator[Client]:
+async def piped(
+    actor: Actor, era: str, environ: Mapping[str, str] | None = None, **options: Any
+) -> AsyncIterator[Client]:
     """`wakeline mcp` as a child, with the agent's token in its environment."""
-    given = {**actor.server.environ, "WAKELINE_TOKEN": actor.token or "", **environ}
+    given = {**actor.server.environ, "WAKELINE_TOKEN": actor.token or "", **(environ or {})}
     command = StdioServerParameters(command=sys.executable, args=["-m", "wakeline", "mcp"], env=given)
-    async with Client(stdio_client(command), mode=era) as client:
+    async with Client(stdio_client(command), mode=era, **options) as client:
         yield client
 
 
@@ -39,7 +42,7 @@ async def test_the_tools_are_those_of_http(server: ServerProcess, era: str) -> N
 async def test_messages_go_both_ways(server: ServerProcess, era: str, way: str) -> None:
     alice, bob = new_agent(server, "alice"), new_agent(server, "bob")
     environ = {"WAKELINE_URL": server.url, "WAKELINE_DATA": "/nowhere"} if way == "tcp" else {}
-    async with piped(alice, era, **environ) as client:
+    async with piped(alice, era, environ) as client:
         await use(client, "post_message", body="hello", to=[bob.handle])
         assert await asyncio.to_thread(bob.unread) == ["hello"]
         waiting = asyncio.create_task(use(client, "wait"))
