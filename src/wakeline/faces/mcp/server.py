@@ -116,13 +116,18 @@ class Wakeline:
 
 
 class Advertise:
-    """The SDK's own list of capabilities has no room for what is experimental, so it is added on the way out."""
+    """The SDK's own list of capabilities has no room for what is experimental, so it is added on the way out.
+
+    It also promises news of changed lists to whoever may listen; ours do not change while a server runs.
+    """
 
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
             capabilities = result.setdefault("capabilities", {})
             capabilities["experimental"] = {**capabilities.get("experimental", {}), **sessions.OFFERED}
+            for lists in capabilities.keys() & {"tools", "prompts", "resources"}:
+                capabilities[lists]["listChanged"] = False
         return result
 
 
