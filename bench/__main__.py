@@ -7,12 +7,12 @@ import sys
 import time
 from collections.abc import Callable
 
-from bench import growth, posts, receipt, receivers, results, shell, store
+from bench import growth, mcp, posts, receipt, receivers, results, shell, store
 from bench.results import Figure, goal, shown
 from bench.rounds import NORMAL, QUICK, Plan, say
 
 BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
-    module.NAME: module.measure for module in (posts, store, receipt, receivers, shell, growth)
+    module.NAME: module.measure for module in (posts, store, receipt, receivers, shell, mcp, growth)
 }
 LONG = frozenset({growth.NAME})
 

@@ -1,4 +1,4 @@
-"""What `make tools` installs for tests: Node, the MCP conformance suite, and the harnesses, each pinned in requirements/.
+"""What `make tools` installs for tests: Node, the MCP conformance suite and the harnesses, pinned in requirements/.
 
 In CI what is missing is a failure; on a laptop the test is skipped and says how to get it.
 """

@@ -219,4 +219,4 @@ def prepare(server: Server[None]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(bootstrap.serve(settings.load({}, os.environ)[0], bootstrap.Additions(prepare=prepare)))
+    sys.exit(bootstrap.serve(settings.load({}, os.environ)[0], bootstrap.Additions(prepare=prepare, plain=False)))

@@ -12,6 +12,7 @@ import pytest
 from tests import harness_tools
 from tests.conformance.fixtures import COMMAND
 from tests.conformance.proxy import TokenProxy
+from wakeline.testing.server import COMMAND as SHIPPED
 from wakeline.testing.server import ServerProcess
 
 # Scenarios that judge the transport and need no fixtures: they also run against the server as it is shipped.
@@ -22,7 +23,6 @@ BARE = {
         "resources-list",
         "sep-2164-resource-not-found",
         "dns-rebinding-protection",
-        "caching",
     ),
 }
 
@@ -32,8 +32,8 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     """Which server, and where the suite finds it."""
     harness_tools.conformance()
     data = tmp_path_factory.mktemp("conformance") / "data"
-    options = {"command": COMMAND} if request.param == "fixtures" else {}
-    with ServerProcess(data, **options) as server, TokenProxy(server, server.add_agent("@suite")) as proxy:
+    command = COMMAND if request.param == "fixtures" else SHIPPED
+    with ServerProcess(data, command=command) as server, TokenProxy(server, server.add_agent("@suite")) as proxy:
         yield request.param, proxy.url
         assert "Traceback" not in server.output
 

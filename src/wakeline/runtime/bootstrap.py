@@ -63,10 +63,14 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Additions:
-    """What a test adds to the real server: something at another path, or to the MCP server before it serves."""
+    """What a test adds to the real server: something at another path, or to the MCP server before it serves.
+
+    `plain`: MCP calls are answered as JSON, without room for notifications inside the answer, which ours never have.
+    """
 
     mounts: Callable[[Services], Mapping[str, Mounted]] = lambda _services: {}
     prepare: Prepare | None = None
+    plain: bool = True
 
 
 def serve(settings: Settings, additions: Additions | None = None) -> int:
@@ -199,6 +203,7 @@ async def _serve(settings: Settings, parts: Parts, additions: Additions) -> None
         request_limit=request_limit(settings.body_limit),
         hosts=_mcp_hosts(settings),
         prepare=additions.prepare,
+        plain=additions.plain,
     )
     application = Application(
         parts.services,

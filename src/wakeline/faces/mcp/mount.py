@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wakeline.errors import Unavailable
 from wakeline.faces.http.answers import Send
@@ -40,17 +40,28 @@ BACKEND = "wakeline.backend"
 _SLOW_CALLS = frozenset(name.encode() for name, tool in BY_NAME.items() if tool.slow)
 
 
+class Options(NamedTuple):
+    request_limit: int
+    hosts: tuple[str, ...]
+    prepare: Prepare | None
+    plain: bool
+
+
 class Mount:
-    """`prepare`: a test registers what the conformance suite asks of a server."""
+    """`prepare` and `plain`: a test registers what the conformance suite asks of a server."""
 
     def __init__(
-        self, services: Services, *, request_limit: int, hosts: tuple[str, ...] = (), prepare: Prepare | None = None
+        self,
+        services: Services,
+        *,
+        request_limit: int,
+        hosts: tuple[str, ...] = (),
+        prepare: Prepare | None = None,
+        plain: bool = True,
     ) -> None:
         self._services = services
         self._router = Router()
-        self._request_limit = request_limit
-        self._hosts = hosts
-        self._prepare = prepare
+        self._options = Options(request_limit, hosts, prepare, plain)
         self._wanted = asyncio.Event()
         self._ready: asyncio.Future[Managers] = asyncio.get_running_loop().create_future()
         self._group: asyncio.TaskGroup | None = None
@@ -60,7 +71,7 @@ class Mount:
         await self._wanted.wait()
         async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
             self._group = group
-            managers = await asyncio.to_thread(Managers, self, self._request_limit, self._hosts, self._prepare)
+            managers = await asyncio.to_thread(Managers, self, self._options)
             await managers.start(stack)
             self._ready.set_result(managers)
             await asyncio.Event().wait()
@@ -99,7 +110,7 @@ class Mount:
 class Managers:
     """The SDK's two ways to answer, over one server: plain JSON, and streams for modern calls that may wait."""
 
-    def __init__(self, mount: Mount, request_limit: int, hosts: tuple[str, ...], prepare: Prepare | None) -> None:
+    def __init__(self, mount: Mount, options: Options) -> None:
         from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser  # noqa: PLC0415 - see the module
         from mcp.server.auth.provider import AccessToken  # noqa: PLC0415
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415
@@ -109,20 +120,20 @@ class Managers:
 
         self._user, self._token, self._sdk = AuthenticatedUser, AccessToken, sdk
         built = server.build(mount)
-        if prepare is not None:
-            prepare(built)
-        names = [f"{host}{port}" for host in hosts for port in ("", ":*")]
+        if options.prepare is not None:
+            options.prepare(built)
+        names = [f"{host}{port}" for host in options.hosts for port in ("", ":*")]
         origins = [f"{scheme}://{name}" for scheme in ("http", "https") for name in names]
         security = TransportSecuritySettings(
-            enable_dns_rebinding_protection=bool(hosts), allowed_hosts=names, allowed_origins=origins
+            enable_dns_rebinding_protection=bool(options.hosts), allowed_hosts=names, allowed_origins=origins
         )
 
         def manager(*, plain: bool) -> StreamableHTTPSessionManager:
             return StreamableHTTPSessionManager(
-                built, json_response=plain, security_settings=security, max_request_body_size=request_limit
+                built, json_response=plain, security_settings=security, max_request_body_size=options.request_limit
             )
 
-        self._plain = manager(plain=prepare is None)  # the suite's fixtures send notifications inside their answers
+        self._plain = manager(plain=options.plain)
         self._streaming = manager(plain=False)
 
     async def start(self, stack: AsyncExitStack) -> None:
