@@ -22,6 +22,7 @@ THREAD_TYPES = ("conversation", "workflow", "incident")
 THREAD_STATUSES = ("active", "blocked", "resolved", "closed")
 SCOPES = ("CAN_REPLY_TO", "CAN_READ_INBOX_OF", "CAN_READ_MEMORIES_OF")
 LONGEST_WAIT = 50
+SHOWN_MAIL = 20  # so much unread mail is shown to who waits for it
 
 ONCE = "once"  # a second sending could be a second effect, or be refused because of the first
 SAFE = "safe"  # a second sending changes nothing and answers the same

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,10 +18,12 @@ INBOX = "wakeline://inbox"
 class Listening:
     """One open stream of JSON-RPC messages."""
 
-    def __init__(self, actor: Actor, method: str, body: bytes | None, headers: dict[str, str]) -> None:
+    def __init__(
+        self, actor: Actor, method: str, body: bytes | None, headers: dict[str, str], path: str = "/mcp"
+    ) -> None:
         self._connection = actor.server.connect()
         given = {**ACCEPT, **headers, "Authorization": f"Bearer {actor.token}"}
-        self._connection.request(method, "/mcp", body, given)
+        self._connection.request(method, path, body, given)
         self._answer: http.client.HTTPResponse = self._connection.getresponse()
         self.status = self._answer.status
 
@@ -76,6 +79,13 @@ def push(actor: Actor, *events: dict[str, Any]) -> list[int]:
     answer = operator(actor.server).call("POST", "/test/push", {"handle": actor.handle, "events": list(events)})
     taken: list[int] = answer.json()
     return taken
+
+
+def until_taken(actor: Actor, event: dict[str, Any], by: int = 1) -> None:
+    """A session begins to listen a moment after it was opened."""
+    deadline = time.monotonic() + 20
+    while push(actor, event) != [by]:
+        assert time.monotonic() < deadline
 
 
 class Sleeper:

@@ -13,7 +13,7 @@ from tests.faces.http_calls import Actor, error_of, new_agent, new_token, operat
 from tests.faces.listener import Listener
 from tests.faces.mcp_calls import MODERN, connected, modern, post, rpc
 from tests.faces.mcp_server import COMMAND
-from tests.faces.mcp_streams import INBOX, Listening, Sleeper, get_stream, listen, open_session, push, wake
+from tests.faces.mcp_streams import INBOX, Listening, Sleeper, get_stream, listen, open_session, push, until_taken, wake
 from tests.faces.test_mcp_stdio import piped
 from wakeline.testing.server import ServerProcess
 
@@ -36,13 +36,6 @@ def alice(place: ServerProcess) -> Actor:
 @pytest.fixture
 def bob(place: ServerProcess) -> Actor:
     return new_agent(place, "bob")
-
-
-def until_taken(actor: Actor, event: dict[str, Any], by: int = 1) -> None:
-    """A session begins to listen a moment after it was opened."""
-    deadline = time.monotonic() + 20
-    while push(actor, event) != [by]:
-        assert time.monotonic() < deadline
 
 
 # -- the handshake era ------------------------------------------------------------------------------------------------

@@ -197,14 +197,25 @@ def _mcp_hosts(settings: Settings) -> tuple[str, ...]:
     return (*("127.0.0.1", "localhost", "[::1]"), *settings.mcp_hosts)
 
 
+def _mcp_mounts(settings: Settings, services: Services, additions: Additions) -> dict[str, Mount]:
+    limit, hosts = request_limit(settings.body_limit), _mcp_hosts(settings)
+    mounts = {
+        "/mcp": Mount(
+            services,
+            request_limit=limit,
+            hosts=hosts,
+            prepare=additions.prepare,
+            plain=additions.plain,
+            events_too=settings.mcp_events,
+        )
+    }
+    if settings.mcp_channel:
+        mounts["/channel/mcp"] = Mount(services, request_limit=limit, hosts=hosts, channel=True)
+    return mounts
+
+
 async def _serve(settings: Settings, parts: Parts, additions: Additions) -> None:
-    mcp = Mount(
-        parts.services,
-        request_limit=request_limit(settings.body_limit),
-        hosts=_mcp_hosts(settings),
-        prepare=additions.prepare,
-        plain=additions.plain,
-    )
+    mcp = _mcp_mounts(settings, parts.services, additions)
     application = Application(
         parts.services,
         Telemetry(),
@@ -212,7 +223,7 @@ async def _serve(settings: Settings, parts: Parts, additions: Additions) -> None
         clock=clock.now_datetime,
         new_request_id=clock.request_ids(),
         metrics_public=settings.metrics_public,
-        mounts={"/mcp": mcp, **additions.mounts(parts.services)},
+        mounts={**mcp, **additions.mounts(parts.services)},
     )
     tcp = bind_tcp(settings.host, settings.port)
     with translated():
@@ -227,7 +238,7 @@ async def _serve(settings: Settings, parts: Parts, additions: Additions) -> None
             chores = [
                 group.create_task(follow(parts.hub)),
                 group.create_task(parts.services.pushes.run()),
-                group.create_task(mcp.run()),
+                *(group.create_task(mount.run()) for mount in mcp.values()),
                 group.create_task(sweep(parts.store, parts.retention, settings.sweep_seconds, clock.now)),
                 group.create_task(Indexer(parts.store).run()),
                 group.create_task(keep_alive(parts.hub, settings.keepalive_seconds, clock.now)),

@@ -84,6 +84,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         Meta(description="Names that /mcp answers to besides loopback's, if a proxy gives it others; '*': any."),
     ] = ()
+    mcp_events: Annotated[bool, Meta(description="Offer MCP Events, a draft: events/list, poll and stream.")] = False
+    mcp_channel: Annotated[
+        bool, Meta(description="Serve /channel/mcp, for Claude Code's channels: the handshake era of MCP only.")
+    ] = False
     keepalive_seconds: Annotated[float, Meta(gt=0, description="How often an idle stream shows life, in seconds.")] = 15
     drain_seconds: Annotated[float, Meta(ge=0, description="How long a stopping server finishes work, in seconds.")] = (
         10

@@ -18,7 +18,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wakeline.errors import Unavailable
-from wakeline.faces.http.answers import Send
+from wakeline.faces.http.answers import Send, send_bytes
 from wakeline.faces.http.connection import Connection
 from wakeline.faces.http.parsing import Receive
 from wakeline.faces.http.routing import Router
@@ -37,6 +37,7 @@ Prepare = Callable[["Server[None]"], None]
 
 SLOW_SECONDS = 5.0
 BACKEND = "wakeline.backend"
+_SLOW_METHODS = frozenset({b"events/poll", b"events/stream"})
 _SLOW_CALLS = frozenset(name.encode() for name, tool in BY_NAME.items() if tool.slow)
 
 
@@ -45,10 +46,16 @@ class Options(NamedTuple):
     hosts: tuple[str, ...]
     prepare: Prepare | None
     plain: bool
+    events_too: bool
+    channel: bool
 
 
 class Mount:
-    """`prepare` and `plain`: a test registers what the conformance suite asks of a server."""
+    """`prepare` and `plain`: a test registers what the conformance suite asks of a server.
+
+    `channel`: only the handshake era is spoken.  A client that asks for the other one is refused in words that are not
+    the protocol's, which is what makes Claude Code fall back; its channels live in the handshake era alone.
+    """
 
     def __init__(
         self,
@@ -58,10 +65,12 @@ class Mount:
         hosts: tuple[str, ...] = (),
         prepare: Prepare | None = None,
         plain: bool = True,
+        events_too: bool = False,
+        channel: bool = False,
     ) -> None:
         self._services = services
         self._router = Router()
-        self._options = Options(request_limit, hosts, prepare, plain)
+        self._options = Options(request_limit, hosts, prepare, plain, events_too, channel)
         self._wanted = asyncio.Event()
         self._ready: asyncio.Future[Managers] = asyncio.get_running_loop().create_future()
         self._group: asyncio.TaskGroup | None = None
@@ -79,6 +88,11 @@ class Mount:
     async def serve(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> int:
         if self._services.hub.closed:
             raise Unavailable("SHUTTING_DOWN", "The server is stopping.")
+        if self._options.channel and _is_modern(dict(scope["headers"])):
+            await send_bytes(
+                send, 400, b"This path speaks the handshake era only.\n", [(b"content-type", b"text/plain")]
+            )
+            return 400
         self._wanted.set()
         managers = await asyncio.shield(self._ready)
         scope["user"] = managers.user(caller)
@@ -119,7 +133,7 @@ class Managers:
         from wakeline.faces.mcp import sdk, server  # noqa: PLC0415
 
         self._user, self._token, self._sdk = AuthenticatedUser, AccessToken, sdk
-        built = server.build(mount)
+        built = server.build(mount, events_too=options.events_too, channel=options.channel)
         if options.prepare is not None:
             options.prepare(built)
         names = [f"{host}{port}" for host in options.hosts for port in ("", ":*")]
@@ -146,11 +160,15 @@ class Managers:
 
     def choose(self, scope: Scope) -> StreamableHTTPSessionManager:
         headers = dict(scope["headers"])
-        modern = headers.get(b"mcp-protocol-version", b"") >= b"2026"
-        return self._streaming if modern and headers.get(b"mcp-name") in _SLOW_CALLS else self._plain
+        slow = headers.get(b"mcp-name") in _SLOW_CALLS or headers.get(b"mcp-method") in _SLOW_METHODS
+        return self._streaming if slow and _is_modern(headers) else self._plain
 
     async def end(self, session_id: str) -> None:
         await self._sdk.end_session(self._plain, session_id)
+
+
+def _is_modern(headers: dict[bytes, bytes]) -> bool:
+    return headers.get(b"mcp-protocol-version", b"") >= b"2026"
 
 
 class _Answer:

@@ -17,7 +17,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from wakeline.errors import Internal, InvalidArgument, WakelineError
-from wakeline.faces.mcp import listening, resource, results, schemas, sessions
+from wakeline.faces.mcp import events, listening, resource, results, schemas, sessions
 from wakeline.faces.mcp.backend import Backend
 from wakeline.faces.mcp.sdk import connection_of, is_handshake
 from wakeline.faces.mcp.tools import BY_NAME, Tool
@@ -44,8 +44,9 @@ class Face(Protocol):
 class Wakeline:
     """The handlers of every request."""
 
-    def __init__(self, face: Face) -> None:
+    def __init__(self, face: Face, *, channel: bool = False) -> None:
         self._face = face
+        self._channel = channel
         self._tools = types.ListToolsResult.model_validate({"tools": schemas.listed()})
 
     async def list_tools(self, ctx: Context, params: object) -> types.ListToolsResult:
@@ -84,7 +85,7 @@ class Wakeline:
         connection = connection_of(ctx)
         if not is_handshake(connection) or sessions.find(connection) is not None:
             return
-        session = sessions.Session(connection, self._face.ending(connection.session_id))
+        session = sessions.Session(connection, self._face.ending(connection.session_id), channel=self._channel)
         sessions.keep(connection, session)
         connection.exit_stack.callback(self._face.spawn(session.serve(self._face.backend(ctx))))
 
@@ -121,18 +122,25 @@ class Advertise:
     It also promises news of changed lists to whoever may listen; ours do not change while a server runs.
     """
 
+    def __init__(self, *, events_too: bool, channel: bool) -> None:
+        self._experimental = {**sessions.OFFERED, **({sessions.CHANNEL: {}} if channel else {})}
+        self._drafts = events.CAPABILITIES if events_too else {}
+
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
             capabilities = result.setdefault("capabilities", {})
-            capabilities["experimental"] = {**capabilities.get("experimental", {}), **sessions.OFFERED}
+            capabilities["experimental"] = {**capabilities.get("experimental", {}), **self._experimental}
+            for name, drafts in self._drafts.items() if ctx.method == "server/discover" else ():
+                capabilities[name] = {**capabilities.get(name, {}), **drafts}
             for lists in capabilities.keys() & {"tools", "prompts", "resources"}:
                 capabilities[lists]["listChanged"] = False
         return result
 
 
-def build(face: Face) -> Server[None]:
-    ours = Wakeline(face)
+def build(face: Face, *, events_too: bool = False, channel: bool = False) -> Server[None]:
+    """`events_too`: the draft MCP Events.  `channel`: hints go out as Claude Code's channels take them."""
+    ours = Wakeline(face, channel=channel)
     server: Server[None] = Server(
         "wakeline",
         version=VERSION,
@@ -152,7 +160,11 @@ def build(face: Face) -> Server[None]:
     # Deprecated with the handshake era, and the only push that its clients show: it stays until they are gone.
     handle("logging/setLevel", types.SetLevelRequestParams, ours.set_level)
     server.add_notification_handler("notifications/initialized", types.NotificationParams, ours.initialized)
-    server.middleware[:] = [Advertise()]  # without the SDK's tracing, which nobody here exports
+    if events_too:
+        events.register(server, face.backend)
+    server.middleware[:] = [
+        Advertise(events_too=events_too, channel=channel)
+    ]  # without the SDK's tracing, which nobody here exports
     return server
 
 

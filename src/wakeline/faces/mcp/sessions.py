@@ -21,6 +21,7 @@ from wakeline.service import Push
 
 _log = logging.getLogger(__name__)
 
+CHANNEL = "claude/channel"
 SUBSTRATE = "neo-wake-substrate"
 EVENTS = (
     "wake/sent_to_me",
@@ -37,8 +38,9 @@ _STATE = "wakeline"
 
 
 class Session:
-    def __init__(self, connection: Connection, end: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, connection: Connection, end: Callable[[], Awaitable[None]], *, channel: bool = False) -> None:
         self.level = "info"
+        self._channel = channel
         self.subscribed = False
         self._connection = connection
         self._end = end
@@ -59,7 +61,9 @@ class Session:
 
     async def _tell(self, push: Push) -> None:
         async with asyncio.timeout(SLOW_SECONDS):
-            if push.kind == "wake":
+            if self._channel:
+                await self._connection.notify("notifications/claude/channel", doorbell(push))
+            elif push.kind == "wake":
                 await self._tell_of_wake(push.event)
             elif self.subscribed:
                 await self._connection.send_resource_updated(URI)
@@ -71,6 +75,14 @@ class Session:
         await self._connection.notify("notifications/message", params)
         if self.subscribed:
             await self._connection.send_resource_updated(URI)
+
+
+def doorbell(push: Push) -> dict[str, Any]:
+    """What a channel puts before the model: how much there is and how to get it, and no word of a peer's."""
+    unread = push.event.get("unread")
+    much = f"You have {unread} unread message(s)" if isinstance(unread, int) else "Something happened that concerns you"
+    kind = str(push.event.get("eventType", "inbox")) if push.event.get("eventType") in EVENTS else "inbox"
+    return {"content": f"{much}. Read them with read_messages.", "meta": {"event": kind}}
 
 
 def keep(connection: Connection, session: Session) -> None:
