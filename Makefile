@@ -16,16 +16,22 @@ UV      := uv==0.13.7
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
            --custom-compile-command 'make lock' $(ARGS)
 
+# From the wheel, never the system's; no scripts of packages run, nothing is reported home.
+NPM := PATH="$(CURDIR)/$(BIN):$$PATH" "$(CURDIR)/$(BIN)/npm" --ignore-scripts --no-audit --no-fund --no-update-notifier \
+       --loglevel error
+
 CHECKED := $(wildcard src tests bench tools)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install up test fast check format docs bench lock clean
+.PHONY: help install tools up test fast check format docs bench lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(VENV)/.dev $(VENV)/.editable ## Make .venv with everything that developing needs
+
+tools: $(VENV)/.tools ## Install what some tests run from Node: the MCP conformance suite and the harnesses
 
 up: $(VENV)/.runtime $(VENV)/.editable ## Start Wakeline, installing what it needs first (options: ARGS="…")
 	@exec $(BIN)/wakeline up $(ARGS)
@@ -39,12 +45,13 @@ test: install ## Run all tests (options for pytest: ARGS="…")
 fast: install ## Run the inner loop: decisions, the store on SQLite, one module over HTTP
 	@$(BIN)/pytest -m "not slow" $(WORKERS) $(ARGS)
 
-check: install ## Check format, rules, types, import arrows, sizes and the freshness of generated docs
+check: install ## Check format, rules, types, import arrows, sizes, the cost of MCP tools and the freshness of generated docs
 	$(BIN)/ruff format --check $(CHECKED)
 	$(BIN)/ruff check $(CHECKED)
 	$(BIN)/mypy $(CHECKED)
 	$(BIN)/lint-imports
 	$(BIN)/python tools/size.py
+	$(BIN)/python tools/mcp_tokens.py
 	$(BIN)/python tools/reference.py --check
 
 format: install ## Format the code and fix what can be fixed
@@ -64,6 +71,9 @@ lock: $(VENV)/.venv ## Pin in requirements/ what pyproject.toml asks for (newer 
 	$(COMPILE) --group build -o requirements/runtime.txt pyproject.toml
 	$(COMPILE) --group dev -o requirements/dev.txt -c requirements/runtime.txt
 	$(COMPILE) --group bench -o requirements/bench.txt -c requirements/runtime.txt -c requirements/dev.txt
+	$(COMPILE) --group tools -o requirements/tools.txt -c requirements/runtime.txt -c requirements/dev.txt
+	@$(LOCKED) --requirement requirements/tools.txt
+	@cd requirements/node && $(NPM) install --package-lock-only --omit-lockfile-registry-resolved
 
 clean: ## Remove .venv, caches and build results
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
@@ -109,6 +119,14 @@ $(VENV)/.dev: requirements/dev.txt | $(VENV)/.runtime
 $(VENV)/.bench: requirements/bench.txt | $(VENV)/.dev
 	@echo "Installing $<"
 	@$(LOCKED) --requirement $<
+	@touch $@
+
+# npm puts node_modules beside a package.json, so the two files are copied to where it may.
+$(VENV)/.tools: requirements/tools.txt requirements/node/package.json requirements/node/package-lock.json | $(VENV)/.dev
+	@echo "Installing $< and requirements/node"
+	@$(LOCKED) --requirement $<
+	@mkdir -p $(VENV)/tools && cp requirements/node/package.json requirements/node/package-lock.json $(VENV)/tools/
+	@cd $(VENV)/tools && $(NPM) ci
 	@touch $@
 
 # The runtime lock holds the build backend too.

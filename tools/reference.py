@@ -25,6 +25,8 @@ from wakeline.endpoint import CLIENT_SETTINGS
 from wakeline.faces.cli import arguments, commands
 from wakeline.faces.http import openapi
 from wakeline.faces.http.operations import OPERATIONS
+from wakeline.faces.mcp import schemas
+from wakeline.faces.mcp.tools import TOOLS, Tool
 from wakeline.runtime import settings
 from wakeline.store import migrate
 
@@ -102,6 +104,39 @@ def _command(name: str) -> str:
     return "\n\n".join(parts)
 
 
+# -- MCP --------------------------------------------------------------------------------------------------------------
+
+
+def mcp() -> str:
+    costs = schemas.cost()
+    index = [(f"[`{one.name}`](#{one.name})", one.text, str(costs[one.name])) for one in TOOLS]
+    return page(
+        "MCP tools",
+        "Every tool of `/mcp` and `wakeline mcp`, made from the table that they are called by: see "
+        "[the guide](../guides/mcp.md). Unknown arguments are refused. A refusal is a result with `isError` whose "
+        'structured content is `{"error": …}`, with the codes of [errors](errors.md).',
+        f"All of them together, with the server's introduction, cost an agent about {sum(costs.values())} tokens.",
+        table(("tool", "text", "tokens"), index),
+        *(_tool(one) for one in TOOLS),
+    )
+
+
+def _tool(tool: Tool) -> str:
+    schema = schemas.input_schema(tool.takes)
+    rows = [
+        (code(name), _argument(one), "yes" if name in schema.get("required", ()) else "", one.get("description", ""))
+        for name, one in schema["properties"].items()
+    ]
+    return f"## {tool.name}\n\n{tool.text}\n\n{table(('argument', 'type', 'required', 'meaning'), rows)}"
+
+
+def _argument(schema: dict[str, Any]) -> str:
+    kind = ", ".join(map(code, schema["enum"])) if "enum" in schema else schema.get("type", "")
+    kind = f"{kind} of {schema['items']['type']}" if "items" in schema else kind
+    limit = f", at most {schema['maximum']}" if "maximum" in schema else ""
+    return kind + limit + (f" (default {schema['default']})" if "default" in schema else "")
+
+
 # -- HTTP -------------------------------------------------------------------------------------------------------------
 
 WORDS = {
@@ -118,6 +153,7 @@ OPEN_PATHS = (
     ("GET /openapi.json", "The machine-readable twin of this page. Answers anybody."),
     ("GET /metrics", "Prometheus metrics, on loopback, on the Unix socket, or with a token."),
     ("GET /v1/events", "The log as server-sent events: see [the event stream](../guides/event-stream.md)."),
+    ("GET /v1/wakes", "Hints as server-sent events: `wake` carries a wake event, `inbox` says that mail came."),
 )
 
 
@@ -432,6 +468,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     REFERENCE / "cli.md": cli,
     REFERENCE / "http.md": http,
     REFERENCE / "openapi.json": lambda: openapi.document_bytes().decode() + "\n",
+    REFERENCE / "mcp.md": mcp,
     REFERENCE / "errors.md": error_page,
     REFERENCE / "settings.md": setting_page,
     REFERENCE / "states.md": states,

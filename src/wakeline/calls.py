@@ -27,6 +27,7 @@ WAKE_MODES = ("socket", "file-watch", "native-push", "app-server", "piggyback", 
 WAKE_TRIGGERS = ("SENT_TO_ME", "TASK_STATE_CHANGED", "PERMISSION_GRANTED", "HEARTBEAT_PULSE", "NOTICE_ASSIGNED")
 HARNESS_TARGETS = ("mcp-notifications", "a2a-webhook", "bridge-daemon", "disabled", "none")
 LONGEST_WAIT = 50
+SHOWN_MAIL = 20  # so much unread mail is shown to who waits for it
 
 ONCE = "once"  # a second sending could be a second effect, or be refused because of the first
 SAFE = "safe"  # a second sending changes nothing and answers the same
@@ -57,6 +58,11 @@ class Call:
         repeat: str = ONCE,
     ) -> None:
         self.method, self.path, self.query, self.body, self.repeat = method, path, query or {}, body, repeat
+
+    @property
+    def wait_seconds(self) -> float:
+        """How long the server may take because it was asked to."""
+        return float((self.body or self.query).get("wait_seconds") or 0)
 
     @property
     def target(self) -> str:
@@ -170,6 +176,11 @@ def get_inbox(
 ) -> Call:
     """Read the inbox, unread mail unless `state` says otherwise."""
     return _read("/v1/inbox", limit=limit, max_tokens=max_tokens, after=after, state=state, of=of)
+
+
+def wait_for_mail(*, after: str | None = None, wait_seconds: float | None = None) -> Call:
+    """See what is unread after a position, and wait for it if there is nothing yet; leaves no trace."""
+    return _read("/v1/inbox/wait", after=after, wait_seconds=wait_seconds)
 
 
 def ack_messages(message_ids: Sequence[str]) -> Call:
@@ -506,6 +517,11 @@ def read_log(*, after: str | None = None, limit: int | None = None) -> Call:
 def stream_events(*, after: str | None = None) -> Call:
     """Open the stream of events after a position."""
     return _read("/v1/events", after=after)
+
+
+def stream_wakes() -> Call:
+    """Open the stream of wakes: hints for this principal's connections, never the mail itself."""
+    return _read("/v1/wakes")
 
 
 def list_dead_letters(*, sender: str | None = None, open: bool | None = None, limit: int | None = None) -> Call:  # noqa: A002 - the name on the wire

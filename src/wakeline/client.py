@@ -20,7 +20,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, 
 from contextlib import aclosing, asynccontextmanager
 from functools import wraps
 from http import HTTPStatus
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 import aiohttp
 import msgspec
@@ -61,6 +61,7 @@ class Client:
     get_message = _operation(calls.get_message, wire.MessageView)
     retract_message = _operation(calls.retract_message, wire.MessageView)
     get_inbox = _operation(calls.get_inbox, wire.Inbox)
+    wait_for_mail = _operation(calls.wait_for_mail, wire.Mail)
     ack_messages = _operation(calls.ack_messages, wire.Acked)
     archive_messages = _operation(calls.archive_messages, wire.Archived)
     search = _operation(calls.search, wire.Found)
@@ -178,6 +179,13 @@ class Client:
         """What happens from now on, or from a position on, for as long as it is iterated."""
         return Events(self, after)
 
+    async def wakes(self) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+        """Hints for this principal, as (kind, event), on one connection until it ends.  The inbox is the truth."""
+        timeout = aiohttp.ClientTimeout(None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
+        async with self.request(calls.stream_wakes(), timeout, {"Accept": "text/event-stream"}) as response:
+            async for frame in frames(response.content.iter_any()):
+                yield frame.event, msgspec.json.decode(frame.data)
+
     async def send(self, call: Call) -> bytes:
         """The content of the answer to a call, after as many attempts as are safe and sensible."""
         call = call.with_key(secrets.token_hex(16))
@@ -195,7 +203,7 @@ class Client:
     async def _attempt(self, call: Call) -> bytes:
         body = None if call.body is None else msgspec.json.encode(call.body)
         headers = {} if body is None else {"Content-Type": "application/json"}
-        seconds = ANSWER_SECONDS + float((call.body or {}).get("wait_seconds", 0))
+        seconds = ANSWER_SECONDS + call.wait_seconds
         async with self.request(call, aiohttp.ClientTimeout(seconds), headers, body) as response:
             return await response.read()
 
@@ -269,11 +277,11 @@ class Events:
         timeout = aiohttp.ClientTimeout(None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
         async with self._client.request(calls.stream_events(), timeout, headers) as response:
             self._has_connected = True
-            async for position, data in frames(response.content.iter_any()):
-                event = _decode_event(data) if data else None
+            async for frame in frames(response.content.iter_any()):
+                event = _decode_event(frame.data) if frame.data else None
                 if event is not None and not self._is_new(event):
                     continue
-                self.position = position or self.position
+                self.position = frame.id or self.position
                 if event is not None:
                     yield event
 
@@ -284,20 +292,30 @@ class Events:
         return True
 
 
-async def frames(chunks: AsyncIterator[bytes]) -> AsyncIterator[tuple[str, bytes]]:
-    """Server-sent events as (id, data).  What the end of the connection cut off is not an event."""
-    rest, position, data = b"", "", list[bytes]()
+class Frame(NamedTuple):
+    """One server-sent event."""
+
+    id: str
+    event: str
+    data: bytes
+
+
+async def frames(chunks: AsyncIterator[bytes]) -> AsyncIterator[Frame]:
+    """Server-sent events.  What the end of the connection cut off is not one."""
+    rest, position, event, data = b"", "", "", list[bytes]()
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
         for line in (raw.rstrip(b"\r") for raw in lines):
             name, _, value = line.partition(b":")
             if name == b"id":
                 position = value.strip().decode()
+            elif name == b"event":
+                event = value.strip().decode()
             elif name == b"data":
                 data.append(value.removeprefix(b" "))
             elif not line and (data or position):
-                yield position, b"\n".join(data)
-                position, data = "", []
+                yield Frame(position, event, b"\n".join(data))
+                position, event, data = "", "", []
 
 
 def backoff() -> Iterator[float]:

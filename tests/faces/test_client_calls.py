@@ -87,6 +87,7 @@ EVERY = [
     (calls.get_message(ID), None),
     (calls.retract_message(ID, reason="r"), wire.RetractMessage),
     (calls.get_inbox(limit=5, max_tokens=10, after="x", state="all", of="@bob"), wire.InboxQuery),
+    (calls.wait_for_mail(after="0", wait_seconds=3), wire.MailQuery),
     (calls.ack_messages([ID]), wire.MessageIds),
     (calls.archive_messages([ID]), wire.MessageIds),
     (calls.search("q", thread_id=ID, sender="@bob", limit=3), wire.SearchQuery),
@@ -165,6 +166,7 @@ EVERY = [
     (calls.whoami(), None),
     (calls.read_log(after="0", limit=3), wire.LogQuery),
     (calls.stream_events(after="0"), wire.EventsQuery),
+    (calls.stream_wakes(), None),
     (calls.list_dead_letters(sender="@bob", open=False, limit=3), wire.DeadLettersQuery),
     (calls.redrive(ID), None),
     (

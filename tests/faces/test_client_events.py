@@ -108,6 +108,6 @@ def test_frames_do_not_depend_on_where_the_bytes_are_cut(data: st.DataObject) ->
             yield piece
 
     async def collect() -> list[tuple[str, bytes]]:
-        return [frame async for frame in client.frames(chunks())]
+        return [(frame.id, frame.data) async for frame in client.frames(chunks())]
 
     assert asyncio.run(collect()) == [("e-1", b"{\n}"), ("e-2", b"x"), ("e-3", b"")]

@@ -241,7 +241,7 @@ def test_a_wrong_method_is_told_the_right_ones(plain: ServerProcess, alice: Acto
     allowed: dict[str, set[str]] = {}
     for operation in OPERATIONS:
         allowed.setdefault(path_of(operation), set()).add(operation.method)
-    for path in ("/healthz", "/readyz", "/openapi.json", "/metrics", "/v1/events"):
+    for path in ("/healthz", "/readyz", "/openapi.json", "/metrics", "/v1/events", "/v1/wakes"):
         allowed[path] = {"GET"}
     connection = plain.connect()
     for path, methods in allowed.items():

@@ -22,7 +22,7 @@ from wakeline.faces.http.operations import OPERATIONS
 from wakeline.runtime import secrets
 from wakeline.testing.server import Answer, ServerProcess
 
-DOORS = [*((one.method, one.path) for one in OPERATIONS), ("GET", "/v1/events")]
+DOORS = [*((one.method, one.path) for one in OPERATIONS), ("GET", "/v1/events"), ("GET", "/v1/wakes")]
 BODY = {"to": ["@human"], "body": "let me in", "handle": "@mallory", "name": "mallory", "message_ids": [NOWHERE]}
 
 

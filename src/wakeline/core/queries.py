@@ -145,6 +145,17 @@ class UnreadCounts(Query[tuple[str, int]], frozen=True):
     row = _count
 
 
+class UnreadAfter(Query[Delivered], frozen=True):
+    """Unread mail that came after a log row, oldest first."""
+
+    workspace_id: int
+    recipient: str
+    now: int
+    after: int
+    limit: int
+    row = _delivered
+
+
 class FirstReply(Query[Delivered], frozen=True):
     """The first message of somebody else that answers this one and that the reader may read."""
 

@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -29,9 +30,10 @@ from wakeline.core.records import IssuerKey
 from wakeline.core.store import Store
 from wakeline.core.subscription import Target
 from wakeline.core.waking import WakeRules
-from wakeline.faces.http.app import Application
+from wakeline.faces.http.app import Application, Mounted, request_limit
 from wakeline.faces.http.listener import Listeners, bind_tcp, bind_unix
 from wakeline.faces.http.telemetry import Telemetry
+from wakeline.faces.mcp.mount import Mount, Prepare
 from wakeline.flow.attend import Attention
 from wakeline.runtime import clock, processes, secrets
 from wakeline.runtime.heart import beat
@@ -52,6 +54,7 @@ from wakeline.service.log import Logs
 from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
 from wakeline.service.principals import Principals
+from wakeline.service.pushes import Pushes
 from wakeline.service.sessions import Sessions, Surroundings
 from wakeline.service.subscriptions import Keys, Subscriptions
 from wakeline.service.threads import Threads
@@ -64,6 +67,7 @@ from wakeline.version import VERSION
 # The event loop and the writer thread share one interpreter.  The default of 5 ms would make the writer wait that long
 # after every statement while the loop is busy; this keeps both moving (measured: ten times the posts under load).
 SWITCH_SECONDS = 0.0005
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,27 +82,41 @@ class Parts:
     rails: Guardrails
 
 
-def serve(settings: Settings) -> int:
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """What a test adds to the real server: something at another path, or to the MCP server before it serves.
+
+    `plain`: MCP calls are answered as JSON, without room for notifications inside the answer, which ours never have.
+    """
+
+    mounts: Callable[[Services], Mapping[str, Mounted]] = lambda _services: {}
+    prepare: Prepare | None = None
+    plain: bool = True
+
+
+def serve(settings: Settings, additions: Additions | None = None) -> int:
     """Run a server until it is told to stop.  Raises WakelineError when it cannot start."""
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
+    if settings.log_level == "info":  # the SDK tells of every session
+        logging.getLogger("mcp").setLevel(logging.WARNING)
     sys.setswitchinterval(SWITCH_SECONDS)
     os.umask(0o077)  # whatever this process makes is its owner's alone
     with translated():
         settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     with DataLock(settings.data):
-        uvloop.run(_run(settings))
+        uvloop.run(_run(settings, additions or Additions()))
     return 0
 
 
-async def _run(settings: Settings) -> None:
+async def _run(settings: Settings, additions: Additions) -> None:
     store = await open_store(settings)
     try:
         with translated():
             parts = await assemble(settings, store)
         try:
-            await _serve(settings, parts)
+            await _serve(settings, parts, additions)
         finally:
             await parts.webhooks.close()
     finally:
@@ -139,10 +157,11 @@ async def assemble(settings: Settings, store: Store) -> Parts:
     logs = Logs(context, hub)
     deliveries = Deliveries(context, logs)
     subscriptions = _subscriptions(settings, context, box)
+    inboxes = Inboxes(context, hub)
     services = Services(
         identity=identity,
         messages=messages,
-        inboxes=Inboxes(context),
+        inboxes=inboxes,
         threads=Threads(context),
         principals=Principals(context, identity, timedelta(days=settings.token_days)),
         sessions=_sessions(settings, context),
@@ -162,6 +181,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         ),
         audit=Audit(context),
         hub=hub,
+        pushes=Pushes(hub, inboxes),
     )
     webhooks = _webhooks(settings)
     waker = _waker(settings, store, box, webhooks)
@@ -273,7 +293,32 @@ def _runtime_directories() -> list[Path]:
     return [Path(given) if given else Path(tempfile.gettempdir()), Path(tempfile.gettempdir())]
 
 
-async def _serve(settings: Settings, parts: Parts) -> None:
+def _mcp_hosts(settings: Settings) -> tuple[str, ...]:
+    """The names under which /mcp is spoken to, against browsers that were lied to about them.  None: any."""
+    if "*" in settings.mcp_hosts or (settings.host not in LOOPBACK and not settings.mcp_hosts):
+        return ()
+    return (*("127.0.0.1", "localhost", "[::1]"), *settings.mcp_hosts)
+
+
+def _mcp_mounts(settings: Settings, services: Services, additions: Additions) -> dict[str, Mount]:
+    limit, hosts = request_limit(settings.body_limit), _mcp_hosts(settings)
+    mounts = {
+        "/mcp": Mount(
+            services,
+            request_limit=limit,
+            hosts=hosts,
+            prepare=additions.prepare,
+            plain=additions.plain,
+            events_too=settings.mcp_events,
+        )
+    }
+    if settings.mcp_channel:
+        mounts["/channel/mcp"] = Mount(services, request_limit=limit, hosts=hosts, channel=True)
+    return mounts
+
+
+async def _serve(settings: Settings, parts: Parts, additions: Additions) -> None:
+    mcp = _mcp_mounts(settings, parts.services, additions)
     application = Application(
         parts.services,
         Telemetry(None if parts.issuer is None else parts.issuer.age_seconds),
@@ -281,6 +326,7 @@ async def _serve(settings: Settings, parts: Parts) -> None:
         clock=clock.now_datetime,
         new_request_id=clock.request_ids(),
         metrics_public=settings.metrics_public,
+        mounts={**mcp, **additions.mounts(parts.services)},
     )
     tcp = bind_tcp(settings.host, settings.port)
     with translated():
@@ -298,6 +344,8 @@ async def _serve(settings: Settings, parts: Parts) -> None:
                 group.create_task(follow(parts.hub)),
                 group.create_task(parts.waker.run()),
                 *_hearts(settings, parts.store, group),
+                group.create_task(parts.services.pushes.run()),
+                *(group.create_task(mount.run()) for mount in mcp.values()),
                 group.create_task(sweep(parts.store, parts.retention, parts.rails, settings.sweep_seconds, clock.now)),
                 group.create_task(Indexer(parts.store).run()),
                 group.create_task(keep_alive(parts.hub, settings.keepalive_seconds, clock.now)),

@@ -156,6 +156,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     max_streams: Annotated[Count, Meta(description="Event streams open at once.")] = 10_000
     stream_buffer: Annotated[Count, Meta(description="Frames a slow stream may lag behind before it is cut.")] = 256
+    mcp_hosts: Annotated[
+        tuple[str, ...],
+        Meta(description="Names that /mcp answers to besides loopback's, if a proxy gives it others; '*': any."),
+    ] = ()
+    mcp_events: Annotated[bool, Meta(description="Offer MCP Events, a draft: events/list, poll and stream.")] = False
+    mcp_channel: Annotated[
+        bool, Meta(description="Serve /channel/mcp, for Claude Code's channels: the handshake era of MCP only.")
+    ] = False
     keepalive_seconds: Annotated[float, Meta(gt=0, description="How often an idle stream shows life, in seconds.")] = 15
     receive_seconds: Annotated[
         float, Meta(gt=0, description="How long one request may take to arrive, in seconds; then it is cut off.")
@@ -175,7 +183,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SECRET = "key"  # noqa: S105 - the name of a setting
-LISTS = ("restricted_tags", "webhook_allow")  # written with commas between
 NAMES: tuple[str, ...] = Settings.__struct_fields__
 DEFAULTS: dict[str, Any] = {
     field.name: field.default for field in msgspec.structs.fields(Settings) if field.default is not msgspec.NODEFAULT
@@ -220,7 +227,7 @@ def describe(name: str) -> str:
 
 def _convert(name: str, value: object, source: str) -> object:
     is_text = isinstance(value, str) and not source.startswith("file")  # a file has types of its own
-    if is_text and name in LISTS:
+    if is_text and isinstance(DEFAULTS.get(name), tuple):
         value = [word.strip() for word in str(value).split(",") if word.strip()]
     try:
         converted = msgspec.convert(value, _KINDS[name], strict=not is_text)

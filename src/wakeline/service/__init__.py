@@ -15,12 +15,13 @@ from wakeline.service.log import Logs
 from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
 from wakeline.service.principals import Principals
+from wakeline.service.pushes import Push, Pushes
 from wakeline.service.sessions import Sessions
 from wakeline.service.subscriptions import Subscriptions
 from wakeline.service.threads import Threads
 from wakeline.service.wake_protocol import WakeProtocol
 
-__all__ = ["Caller", "Hub", "Identity", "Published", "Services", "Stream"]
+__all__ = ["Caller", "Hub", "Identity", "Published", "Push", "Pushes", "Services", "Stream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +40,4 @@ class Services:
     operations: Operations
     audit: Audit
     hub: Hub
+    pushes: Pushes

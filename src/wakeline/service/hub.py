@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Any, Generic, Protocol, TypeVar
 
 from wakeline.core.log import PRINCIPAL_STREAM, THREAD_STREAM, LogEntry, Workspace
 from wakeline.core.principal import Caller
@@ -23,6 +24,7 @@ _log = logging.getLogger(__name__)
 
 PAGE = 100
 RETRY_SECONDS = 1.0
+T = TypeVar("T")
 CONTROL = frozenset({"token.revoked", "agent.changed"})
 
 
@@ -37,7 +39,7 @@ class Published:
         self.encoded: bytes | None = None
 
 
-class Stream:
+class Stream(Generic[T]):
     """One listener's bounded queue."""
 
     __slots__ = ("_limit", "_ready", "after", "caller", "closed", "on_overflow", "queue")
@@ -45,14 +47,14 @@ class Stream:
     def __init__(self, caller: Caller, limit: int, on_overflow: Callable[[], None]) -> None:
         self.caller = caller
         self.after = 0  # the listener has this row already, even if the hub has yet to come to it
-        self.queue: deque[Published | None] = deque()  # None: a keep-alive
+        self.queue: deque[T | None] = deque()  # None: a keep-alive
         self.closed = False
         self.on_overflow = on_overflow
         self._limit = limit
         self._ready = asyncio.Event()
 
-    def offer(self, item: Published | None) -> None:
-        if self.closed or (item is not None and item.entry.log.log_id <= self.after):
+    def offer(self, item: T | None) -> None:
+        if self.closed:
             return
         if len(self.queue) >= self._limit:
             if item is not None:
@@ -72,15 +74,23 @@ class Stream:
         self._ready.clear()
 
 
-class Waiter:
-    """Somebody who waits for the reply to one message."""
+class Ring(Protocol):
+    def set(self) -> None:
+        """Look again."""
+
+
+R = TypeVar("R", bound=Ring)
+
+
+class Waiter(Generic[R]):
+    """Somebody who waits for the reply to one message, or for new mail."""
 
     __slots__ = ("caller", "closed", "ring")
 
-    def __init__(self, caller: Caller) -> None:
+    def __init__(self, caller: Caller, ring: R) -> None:
         self.caller = caller
         self.closed = False
-        self.ring = asyncio.Event()
+        self.ring = ring
 
     def close(self) -> None:
         self.closed = True
@@ -90,13 +100,14 @@ class Waiter:
 class _Place:
     """One workspace as this node follows it."""
 
-    __slots__ = ("by_handle", "epoch", "everything", "tail")
+    __slots__ = ("by_handle", "epoch", "everything", "mail", "tail")
 
     def __init__(self, workspace: Workspace) -> None:
         self.epoch = workspace.epoch
         self.tail = workspace.last_log_id
-        self.everything: set[Stream] = set()
-        self.by_handle: dict[str, set[Stream]] = {}
+        self.everything: set[Stream[Published]] = set()
+        self.by_handle: dict[str, set[Stream[Published]]] = {}
+        self.mail: dict[str, set[Waiter[Any]]] = {}
 
 
 class Hub:
@@ -107,9 +118,9 @@ class Hub:
         self._places: dict[int, _Place] = {}
         self._pending: set[int] = set()
         self._ring = asyncio.Event()
-        self._waiters: dict[str, set[Waiter]] = {}
+        self._waiters: dict[str, set[Waiter[asyncio.Event]]] = {}
         self._control: list[Callable[[LogEntry], None]] = []
-        self.streams: set[Stream] = set()
+        self.streams: set[Stream[Any]] = set()
         self.closed = False
         store.on_commit(self.look)
 
@@ -169,7 +180,7 @@ class Hub:
                     place.tail = rows[-1].log_id
 
     def _is_heard(self, place: _Place) -> bool:
-        return bool(place.everything or place.by_handle or self._waiters)
+        return bool(place.everything or place.by_handle or place.mail or self._waiters)
 
     async def _publish(self, workspace_id: int, place: _Place, page: list[Entry]) -> None:
         last = page[-1].log.log_id
@@ -179,14 +190,19 @@ class Hub:
         for entry in page:
             published = Published(entry, place.epoch)
             for stream in self._receivers(place, entry.log, audience.get(entry.log.log_id, ())):
-                stream.offer(published)
+                if entry.log.log_id > stream.after:
+                    stream.offer(published)
             replied = entry.message.in_reply_to if entry.message is not None else None
             for waiter in self._waiters.get(replied, ()) if replied is not None else ():
                 waiter.ring.set()
+            if entry.message is not None and place.mail:
+                for handle in audience.get(entry.log.log_id, ()):
+                    for waiter in place.mail.get(handle, ()):
+                        waiter.ring.set()
         place.tail = last
         self._tell_control([entry.log for entry in page if entry.log.kind in CONTROL])
 
-    def _receivers(self, place: _Place, row: LogEntry, members: Iterable[str]) -> Iterable[Stream]:
+    def _receivers(self, place: _Place, row: LogEntry, members: Iterable[str]) -> Iterable[Stream[Published]]:
         yield from place.everything
         if row.stream.startswith(THREAD_STREAM):
             for handle in members:
@@ -212,17 +228,17 @@ class Hub:
     def tail(self, workspace_id: int) -> int:
         return self._places[workspace_id].tail
 
-    def open(self, caller: Caller, on_overflow: Callable[[], None]) -> Stream:
+    def open(self, caller: Caller, on_overflow: Callable[[], None]) -> Stream[Any]:
         """A stream that counts, and that losing its right closes, from now on; rows come once it has joined."""
         if self.closed:
             raise Unavailable("SHUTTING_DOWN", "The server is stopping.")
         if len(self.streams) >= self._max_streams:
             raise RateLimited("TOO_MANY_STREAMS", f"This server serves at most {self._max_streams} streams.")
-        stream = Stream(caller, self._buffer, on_overflow)
+        stream: Stream[Any] = Stream(caller, self._buffer, on_overflow)
         self.streams.add(stream)
         return stream
 
-    def join(self, stream: Stream, after: int) -> None:
+    def join(self, stream: Stream[Published], after: int) -> None:
         """Every row after `after` and after `tail`.  Read `tail` and join without an await in between."""
         stream.after = after
         caller, place = stream.caller, self._places[stream.caller.workspace_id]
@@ -231,7 +247,7 @@ class Hub:
         else:
             place.by_handle.setdefault(caller.handle, set()).add(stream)
 
-    def leave(self, stream: Stream) -> None:
+    def leave(self, stream: Stream[Any]) -> None:
         self.streams.discard(stream)
         place = self._places.get(stream.caller.workspace_id)
         if place is None:
@@ -254,8 +270,10 @@ class Hub:
 
     def dismiss(self, matches: Callable[[Caller], bool]) -> None:
         """End what these callers listen to and wait for."""
-        patient: list[Stream | Waiter] = [waiter for waiters in self._waiters.values() for waiter in waiters]
-        for one in [*self.streams, *patient]:
+        patient = [self._waiters, *(place.mail for place in self._places.values())]
+        waiting = [waiter for waiters in patient for some in waiters.values() for waiter in some]
+        everybody: list[Stream[Any] | Waiter[Any]] = [*self.streams, *waiting]
+        for one in everybody:
             if matches(one.caller):
                 one.close()
 
@@ -264,13 +282,27 @@ class Hub:
         self.closed = True
         self.dismiss(lambda _caller: True)
 
-    def expect_reply(self, caller: Caller, message_id: str) -> Waiter:
-        waiter = Waiter(caller)
+    def expect_reply(self, caller: Caller, message_id: str) -> Waiter[asyncio.Event]:
+        waiter = Waiter(caller, asyncio.Event())
         self._waiters.setdefault(message_id, set()).add(waiter)
         return waiter
 
-    def stop_expecting(self, message_id: str, waiter: Waiter) -> None:
+    def stop_expecting(self, message_id: str, waiter: Waiter[asyncio.Event]) -> None:
         waiters = self._waiters.get(message_id, set())
         waiters.discard(waiter)
         if not waiters:
             self._waiters.pop(message_id, None)
+
+    async def expect_mail(self, caller: Caller, ring: R) -> Waiter[R]:
+        """Ring when a message enters a thread of the caller's.  Whether it is mail for the caller, a query decides."""
+        await self.know(caller.workspace_id)
+        waiter = Waiter(caller, ring)
+        self._places[caller.workspace_id].mail.setdefault(caller.handle, set()).add(waiter)
+        return waiter
+
+    def stop_expecting_mail(self, waiter: Waiter[Any]) -> None:
+        mail = self._places[waiter.caller.workspace_id].mail
+        waiters = mail.get(waiter.caller.handle, set())
+        waiters.discard(waiter)
+        if not waiters:
+            mail.pop(waiter.caller.handle, None)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 from wakeline import wire
 from wakeline.core import budget, policy
-from wakeline.core.log import Position
+from wakeline.core.log import Position, Workspace, parse_position
 from wakeline.core.message import Box
 from wakeline.core.principal import Caller, Kind
-from wakeline.core.queries import BlockList, Delivered, GrantList, InboxPage, PrincipalFor, UnreadCount, WorkspaceById
-from wakeline.errors import Forbidden, InvalidArgument, NotFound
+from wakeline.core.queries import (
+    BlockList,
+    Delivered,
+    GrantList,
+    InboxPage,
+    PrincipalFor,
+    UnreadAfter,
+    UnreadCount,
+    WorkspaceById,
+)
+from wakeline.errors import Forbidden, Gone, InvalidArgument, NotFound
 from wakeline.flow.ack import AckMessages, ArchiveMessages
 from wakeline.service import views
 from wakeline.service.context import Context, check_claims
+from wakeline.service.hub import Hub
 from wakeline.service.messages import mark_seen
 
 _BOXES = {
@@ -21,12 +32,50 @@ _BOXES = {
     "archived": (Box.ARCHIVED, Box.ARCHIVED),
     "all": (Box.UNREAD, Box.LAPSED),
 }
+SHOWN = 20
 _cursor = re.compile(r"([0-3])\.([0-2])\.([0-9]{1,18})")
 
 
 class Inboxes:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, hub: Hub) -> None:
         self._context = context
+        self._hub = hub
+
+    async def wait(self, caller: Caller, query: wire.MailQuery) -> wire.Mail:
+        """Unread mail after a position, as soon as there is some; without a position, any unread mail counts."""
+        found = await self._mail(caller, query.after)
+        if found.mail or query.wait_seconds <= 0:
+            return found
+        waiter = await self._hub.expect_mail(caller, asyncio.Event())
+        try:
+            async with asyncio.timeout(query.wait_seconds):
+                while not (waiter.closed or self._hub.closed):
+                    found = await self._mail(caller, query.after)
+                    if found.mail:
+                        return found
+                    await waiter.ring.wait()
+                    waiter.ring.clear()
+            return found
+        except TimeoutError:
+            return await self._mail(caller, query.after)
+        finally:
+            self._hub.stop_expecting_mail(waiter)
+
+    async def _mail(self, caller: Caller, after: str | None) -> wire.Mail:
+        store = self._context.store
+        position = None if after is None else parse_position(after)
+        now = await store.now()
+        page, unread, workspaces = await store.read_together(
+            UnreadAfter(caller.workspace_id, caller.handle, now, 0 if position is None else position.log_id, SHOWN),
+            UnreadCount(caller.workspace_id, caller.handle, now),
+            WorkspaceById(caller.workspace_id),
+        )
+        tip = _tip(workspaces[0])
+        if position is not None and position.epoch not in (None, workspaces[0].epoch):
+            raise Gone(
+                "EPOCH_CHANGED", f"The position {after} belongs to another history.", unread=unread[0], position=tip
+            )
+        return wire.Mail(unread=unread[0], mail=[views.mail(one.message) for one in page], position=tip)
 
     async def read(self, caller: Caller, query: wire.InboxQuery) -> wire.Inbox:
         store = self._context.store
@@ -51,7 +100,7 @@ class Inboxes:
             unread=unread[0],
             has_more=has_more,
             next=_next(page[len(kept) - 1]) if has_more else None,
-            position=str(Position(workspace[0].epoch, workspace[0].last_log_id)),
+            position=_tip(workspace[0]),
         )
 
     async def _require_owner(self, caller: Caller, owner: str) -> None:
@@ -101,6 +150,10 @@ def _after(cursor: str | None) -> tuple[int, int, int]:
     if match is None:
         raise InvalidArgument("INVALID_ARGUMENT", "'after' is not a page of this inbox.", "Send back 'next' unchanged.")
     return int(match[1]), int(match[2]), int(match[3])
+
+
+def _tip(workspace: Workspace) -> str:
+    return str(Position(workspace.epoch, workspace.last_log_id))
 
 
 def _next(last: Delivered) -> str:

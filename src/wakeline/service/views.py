@@ -46,6 +46,19 @@ def receipt(row: Receipt) -> wire.ReceiptView:
     )
 
 
+def mail(row: Message) -> wire.MailView:
+    return wire.MailView(
+        message_id=row.message_id,
+        thread_id=row.thread_id,
+        seq=row.seq,
+        log_id=row.log_id,
+        sender=row.sender,
+        subject=row.subject,
+        priority=row.priority,
+        created_at=to_datetime(row.created_at),
+    )
+
+
 def message(row: Message, mine: Receipt | None, now: int) -> wire.MessageView:
     """A retracted message keeps its place and loses its text."""
     state: Any = state_of(row, now)

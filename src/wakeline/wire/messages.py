@@ -16,6 +16,7 @@ from wakeline.wire.common import (
     Instant,
     Key,
     Limit,
+    LogPosition,
     MessageKind,
     Moment,
     Priority,
@@ -129,6 +130,32 @@ class InboxQuery(Query, frozen=True):
     after: InboxPage | None = None
     state: Literal["unread", "all", "archived"] = "unread"
     of: Handle | None = None
+
+
+class MailView(Answer, frozen=True):
+    """An unread message without its body: enough to decide whether to read it now."""
+
+    message_id: str
+    thread_id: str
+    seq: int
+    log_id: int
+    sender: str
+    subject: str | None
+    priority: str
+    created_at: Instant
+
+
+class Mail(Answer, frozen=True):
+    """What is unread, and which of it is new; looking leaves no trace."""
+
+    unread: int
+    mail: list[MailView]
+    position: str
+
+
+class MailQuery(Query, frozen=True):
+    after: LogPosition | None = None
+    wait_seconds: Annotated[float, Meta(ge=0, le=50)] = 0
 
 
 class MessageIds(Request, frozen=True):

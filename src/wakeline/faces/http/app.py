@@ -10,26 +10,17 @@ import ipaddress
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from datetime import datetime
-from typing import Any
-
-import msgspec
+from typing import Any, Protocol
 
 from wakeline import wire
-from wakeline.errors import (
-    Forbidden,
-    Internal,
-    MethodNotAllowed,
-    NotFound,
-    Unauthorized,
-    WakelineError,
-)
+from wakeline.errors import Forbidden, Internal, Unauthorized, WakelineError
 from wakeline.faces.http import openapi, stream
 from wakeline.faces.http.answers import Send, encode, error_body, error_headers, error_wire, json_headers, send_bytes
 from wakeline.faces.http.connection import Connection
-from wakeline.faces.http.operations import OPERATIONS, PATH_PARAMETERS, Call, Operation
-from wakeline.faces.http.parsing import ClientGone, Receive, decode, parse_query, read_body
+from wakeline.faces.http.parsing import ClientGone, Receive, parse_query, read_body
+from wakeline.faces.http.routing import Router, perform
 from wakeline.faces.http.telemetry import Telemetry
 from wakeline.service import Caller, Services
 
@@ -40,13 +31,16 @@ _request_id = re.compile(rb"[0-9A-Za-z._-]{1,64}")
 _BODY_OVERHEAD = 65_536
 
 
-class Route:
-    __slots__ = ("decoder", "operation", "path")
+def request_limit(body_limit: int) -> int:
+    """JSON may spend six bytes on one of the body's."""
+    return body_limit * 6 + _BODY_OVERHEAD
 
-    def __init__(self, operation: Operation) -> None:
-        self.operation = operation
-        self.decoder = None if operation.body is None else msgspec.json.Decoder(operation.body)
-        self.path = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", operation.path))
+
+class Mounted(Protocol):
+    """Another protocol at a path of ours.  It is handed requests whose caller is known."""
+
+    async def serve(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> int:
+        """Answer, and say with which status."""
 
 
 class Application:
@@ -59,24 +53,22 @@ class Application:
         clock: Callable[[], datetime],
         new_request_id: Callable[[], str],
         metrics_public: bool = False,
+        mounts: Mapping[str, Mounted] | None = None,
     ) -> None:
         self._services = services
         self._telemetry = telemetry
         self._clock = clock
         self._new_request_id = new_request_id
         self._metrics_public = metrics_public
-        # JSON may spend six bytes on one of the body's.
-        self._request_limit = body_limit * 6 + _BODY_OVERHEAD
-        routes = [Route(operation) for operation in OPERATIONS]
-        self._exact = {
-            (route.operation.method, route.operation.path): route for route in routes if "{" not in route.operation.path
-        }
-        self._patterns = [route for route in routes if "{" in route.operation.path]
+        self._request_limit = request_limit(body_limit)
+        self._router = Router()
         self._open: dict[str, Callable[[], Awaitable[tuple[int, bytes]]]] = {
             "/healthz": self._health,
             "/readyz": self._ready,
             "/openapi.json": self._openapi,
         }
+        self._doors = {"/metrics": self._metrics, "/v1/events": self._events, "/v1/wakes": self._wakes}
+        self._mounts = dict(mounts or {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -115,7 +107,7 @@ class Application:
         self, scope: Scope, headers: dict[bytes, bytes], receive: Receive, send: Send, request_id: str
     ) -> int:
         method, path = scope["method"], scope["path"]
-        route = self._exact.get((method, path))
+        route = self._router.exact.get((method, path))
         parameters: dict[str, str] = {}
         if route is None:
             if method == "GET" and path in self._open:
@@ -123,47 +115,24 @@ class Application:
                 status, body = await self._open[path]()
                 await send_bytes(send, status, body, json_headers(request_id))
                 return status
-            if method == "GET" and path == "/metrics":
-                return await self._metrics(scope, headers, send, request_id)
-            if method == "GET" and path == "/v1/events":
-                return await self._events(scope, headers, send, request_id)
-            route, parameters = self._find(method, path)
+            if method == "GET" and path in self._doors:
+                return await self._doors[path](scope, headers, send, request_id)
+            if path in self._mounts:
+                scope["operation"] = path
+                return await self._mounts[path].serve(await self._authenticate(scope, headers), scope, receive, send)
+            also = ("GET",) if path in self._open or path in self._doors else ()
+            route, parameters = self._router.find(method, path, also)
         operation = route.operation
         scope["operation"] = operation.name
         caller = await self._authenticate(scope, headers)
-        call = Call(
-            self._services,
-            caller,
-            parameters,
-            parse_query(operation.query, scope["query_string"]),
-            None if route.decoder is None else decode(route.decoder, await read_body(receive, self._request_limit)),
-        )
-        if getattr(call.body, "wait_seconds", 0) > 0:
+        content = b"" if operation.body is None else await read_body(receive, self._request_limit)
+        call = route.parse(self._services, caller, parameters, scope["query_string"], content)
+        if getattr(call.body or call.query, "wait_seconds", 0) > 0:
             _stop_when_gone(scope)
-        try:
-            answer = await operation.handle(call)
-        except WakelineError as error:
-            await self._services.audit.refused(caller, error)
-            raise
+        answer = await perform(operation, call)
         status = operation.status_of(answer)
         await send_bytes(send, status, encode(answer), json_headers(request_id))
         return status
-
-    def _find(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
-        allowed = [known for known, exact in self._exact if exact == path]
-        if path in self._open or path in ("/metrics", "/v1/events"):
-            allowed.append("GET")
-        for route in self._patterns:
-            match = route.path.fullmatch(path)
-            if match is None:
-                continue
-            if route.operation.method == method:
-                return route, _parameters(match.groupdict())
-            allowed.append(route.operation.method)
-        if allowed:
-            allow = ", ".join(sorted(set(allowed)))
-            raise MethodNotAllowed("METHOD_NOT_ALLOWED", f"{path[:200]} does not take {method}.", allow=allow)
-        raise NotFound("NOT_FOUND", f"There is nothing at {path[:200]}.")
 
     # -- who calls ----------------------------------------------------------------------------------------------------
 
@@ -217,19 +186,19 @@ class Application:
         after = query.after if last is None else last.decode("latin-1")
         if query.after is not None:
             self._services.logs.check(query.after)  # also where the header wins
-        connection = scope.get("wakeline") or Connection(lambda: None, trusted=False)
-        await stream.serve(self._services, caller, after, connection, send, request_id)
+        await stream.serve(self._services, caller, after, _connection(scope), send, request_id)
+        return 200
+
+    async def _wakes(self, scope: Scope, headers: dict[bytes, bytes], send: Send, request_id: str) -> int:
+        scope["operation"] = "wakes"
+        caller = await self._authenticate(scope, headers)
+        parse_query(wire.Query, scope["query_string"])
+        await stream.serve_wakes(self._services, caller, _connection(scope), send, request_id)
         return 200
 
 
-def _parameters(found: dict[str, str]) -> dict[str, str]:
-    for name, text in found.items():
-        try:
-            msgspec.convert(text, PATH_PARAMETERS[name])
-        except msgspec.ValidationError as error:
-            kind = {"handle": "AGENT", "jti": "TOKEN"}.get(name, name.removesuffix("_id").upper())
-            raise NotFound(f"{kind}_NOT_FOUND", f"{text[:80]!r} is no {name}.") from error
-    return found
+def _connection(scope: Scope) -> Connection:
+    return scope.get("wakeline") or Connection(lambda: None, trusted=False)
 
 
 def _bearer(credentials: bytes) -> str:

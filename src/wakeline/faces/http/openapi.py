@@ -42,7 +42,8 @@ def document() -> dict[str, Any]:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, by_kind)
     for path, name, summary, kind in _OPEN:
         paths[path] = {"get": _open(name, summary, by_kind[kind])}
-    paths.update({"/v1/events": {"get": _events()}, "/metrics": {"get": _metrics()}, "/openapi.json": {"get": _self()}})
+    paths.update({"/v1/events": {"get": _events()}, "/v1/wakes": {"get": _wakes()}})
+    paths.update({"/metrics": {"get": _metrics()}, "/openapi.json": {"get": _self()}})
     return {
         "openapi": "3.1.0",
         "info": {
@@ -137,6 +138,17 @@ def _events() -> dict[str, Any]:
         "parameters": [after, last],
         "responses": {
             "200": {"description": "A stream of events", "content": {"text/event-stream": {}}},
+            **_ERRORS,
+        },
+    }
+
+
+def _wakes() -> dict[str, Any]:
+    return {
+        "operationId": "stream_wakes",
+        "summary": "Hints for your connections: 'wake' carries a wake event, 'inbox' says that mail came",
+        "responses": {
+            "200": {"description": "A stream of hints", "content": {"text/event-stream": {}}},
             **_ERRORS,
         },
     }

@@ -69,6 +69,10 @@ async def _inbox(call: Call) -> wire.Inbox:
     return await call.services.inboxes.read(call.caller, call.query)
 
 
+async def _wait_for_mail(call: Call) -> wire.Mail:
+    return await call.services.inboxes.wait(call.caller, call.query)
+
+
 async def _ack_inbox(call: Call) -> wire.Acked:
     return await call.services.inboxes.ack(call.caller, call.body)
 
@@ -279,6 +283,8 @@ OPERATIONS: tuple[Operation, ...] = (
               _retract, wire.MessageView, body=wire.RetractMessage),
     Operation("GET", "/v1/inbox", "read_inbox", "Your mail, most urgent first, within a token budget", _inbox,
               wire.Inbox, query=wire.InboxQuery),
+    Operation("GET", "/v1/inbox/wait", "wait_for_mail", "Unread mail after a position; with wait_seconds, wait",
+              _wait_for_mail, wire.Mail, query=wire.MailQuery),
     Operation("POST", "/v1/inbox/ack", "ack_messages", "Mark messages as read", _ack_inbox, wire.Acked,
               body=wire.MessageIds),
     Operation("POST", "/v1/inbox/archive", "archive_messages", "Put messages away", _archive, wire.Archived,

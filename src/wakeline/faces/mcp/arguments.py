@@ -1,0 +1,96 @@
+"""What the tools take.  Every agent pays for every description here in tokens, so only what is not obvious has one.
+
+The server checks the values again when the call reaches it; these types only say which fields exist, and refuse others.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from wakeline.wire import Priority, ThreadStatus, ThreadType, WakePolicy
+
+MAX_TOKENS = 10_000  # of one read, unless the model asks for more: a full inbox must not fill its context
+WAIT = 50
+
+
+class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of one tool.  What is left out is not sent."""
+
+    def given(self) -> dict[str, Any]:
+        return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+
+
+Seconds = Annotated[float, Meta(ge=0, le=WAIT)]
+To = Annotated[list[str] | str, Meta(description="@handles, or one of role:x, everyone")]
+
+
+class Reachable(Arguments, frozen=True):
+    body: str
+    to: To | None = None
+    thread_id: str | None = None
+    in_reply_to: str | None = None
+    subject: str | None = None
+    idempotency_key: str | None = None
+
+
+class PostMessage(Reachable, frozen=True):
+    priority: Priority | None = None
+    wake_policy: WakePolicy | None = None
+    tags: list[str] | None = None
+    expires_at: Annotated[str, Meta(description="RFC 3339")] | None = None
+    supersedes: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class Ask(Reachable, frozen=True):
+    wait_seconds: Seconds = WAIT
+
+
+class ReadMessages(Arguments, frozen=True):
+    thread_id: str | None = None
+    since_seq: int | None = None
+    state: Literal["unread", "all", "archived"] | None = None
+    after: Annotated[str, Meta(description="an inbox answer's 'next'")] | None = None
+    limit: int | None = None
+    max_tokens: int = MAX_TOKENS
+
+
+class AckRead(Arguments, frozen=True):
+    message_ids: list[str] | None = None
+    thread_id: str | None = None
+    last_read_seq: int | None = None
+
+
+class CreateThread(Arguments, frozen=True):
+    title: str
+    type: ThreadType | None = None
+    members: list[str] | None = None
+    coordinator: str | None = None
+    idempotency_key: str | None = None
+
+
+class OneThread(Arguments, frozen=True):
+    thread_id: str
+
+
+class UpdateThreadStatus(Arguments, frozen=True):
+    thread_id: str
+    status: ThreadStatus
+    reason: str | None = None
+    escalation_owner: str | None = None
+    override: bool | None = None
+
+
+class Search(Arguments, frozen=True):
+    q: str
+    thread_id: str | None = None
+    sender: str | None = None
+    limit: int | None = None
+
+
+class Wait(Arguments, frozen=True):
+    after: Annotated[str, Meta(description="a 'position' of an earlier answer")] | None = None
+    wait_seconds: Seconds = WAIT

@@ -1,0 +1,186 @@
+"""MCP Events, a draft (SEP-3415), behind the setting `mcp_events`: list, poll and stream what comes into the inbox.
+
+A cursor is a position of the log, so nothing is missed between two polls.  An occurrence tells that mail came and from
+whom, never its body.  `events/subscribe`, which would deliver to a URL, is refused: webhooks are made elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from typing import Any, Literal
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+
+from wakeline import calls
+from wakeline.errors import Gone, WakelineError
+from wakeline.faces.mcp.arguments import WAIT
+from wakeline.faces.mcp.backend import Backend
+from wakeline.faces.mcp.results import without_nulls
+from wakeline.service import Push
+
+NAME = "inbox.mail"
+ABOUT = "Mail came into your inbox. Read it with read_messages."
+NOT_FOUND, UNSUPPORTED = -32011, -32014
+HEARTBEAT_SECONDS = 20.0
+NEXT_POLL_MS = 5_000
+CAPABILITIES: dict[str, dict[str, Any]] = {"events": {}, "extensions": {"io.modelcontextprotocol/events": {}}}
+LISTED = {
+    "name": NAME,
+    "description": ABOUT,
+    "delivery": ["poll", "push"],
+    "inputSchema": {"type": "object", "properties": {}},
+    "payloadSchema": {"type": "object", "properties": {"message_id": {"type": "string"}, "sender": {"type": "string"}}},
+}
+Context = ServerRequestContext[Any, Any]
+
+
+class EventParams(types.RequestParams):
+    name: str
+    arguments: dict[str, Any] | None = None
+    cursor: str | None = None
+    max_events: int | None = None
+    timeout_ms: int | None = None
+
+
+class NoteParams(types.NotificationParams):
+    subscription: str | int
+    event: dict[str, Any] | None = None
+    cursor: str | None = None
+
+
+class Note(types.Notification[NoteParams, str]):
+    method: str
+    params: NoteParams
+
+
+async def poll(params: EventParams, backend: Backend) -> dict[str, Any]:
+    _check(params)
+    seconds = min((params.timeout_ms or 0) / 1000, WAIT)
+    cursor = params.cursor or await _now(backend)
+    found = await _read(backend, cursor, seconds)
+    events = found["events"][: params.max_events or None]
+    more = len(events) < len(found["events"]) or found["hasMore"]
+    cursor = events[-1]["cursor"] if more and events else found["cursor"]
+    return {**found, "events": events, "cursor": cursor, "hasMore": more, "nextPollMs": 0 if more else NEXT_POLL_MS}
+
+
+async def stream(ctx: Context, params: EventParams, backend: Backend) -> dict[str, Any]:
+    """Until the client hangs up, the right to listen ends, or the server stops."""
+    _check(params)
+    cursor = params.cursor or await _now(backend)
+    await _note(ctx, "active", cursor=cursor)
+    async with backend.pushes(lambda: None) as pushes:
+        looks = _looks(pushes)
+        async for why in looks:
+            if why == "heartbeat":
+                await _note(ctx, "heartbeat", cursor=cursor)
+                continue
+            found = await _read(backend, cursor, 0)
+            for event in found["events"]:
+                await _note(ctx, "event", event=event, cursor=event["cursor"])
+            cursor = found["cursor"]
+    return {}
+
+
+async def _looks(pushes: AsyncIterator[Push]) -> AsyncIterator[Literal["look", "heartbeat"]]:
+    """Look once at the start and at every hint; in between, show life."""
+    yield "look"
+    hint: asyncio.Task[Push] | None = None
+    try:
+        while True:
+            hint = hint or asyncio.ensure_future(anext(pushes))
+            done, _ = await asyncio.wait([hint], timeout=HEARTBEAT_SECONDS)
+            if not done:
+                yield "heartbeat"
+                continue
+            try:
+                hint.result()
+            except StopAsyncIteration:
+                return
+            hint = None
+            yield "look"
+    finally:
+        if hint is not None:
+            hint.cancel()
+            with suppress(asyncio.CancelledError, StopAsyncIteration):
+                await hint
+
+
+def _check(params: EventParams) -> None:
+    if params.name != NAME:
+        raise MCPError(NOT_FOUND, f"There is no event {params.name[:80]!r}.")
+
+
+async def _now(backend: Backend) -> str:
+    position: str = (await _send(backend, None, 0))["position"]
+    return position
+
+
+async def _read(backend: Backend, cursor: str, seconds: float) -> dict[str, Any]:
+    try:
+        found = await _send(backend, cursor, seconds)
+    except Gone as error:
+        return {"events": [], "cursor": str(error.details["position"]), "truncated": True, "hasMore": False}
+    epoch = found["position"].rpartition("-")[0]
+    events = [occurrence(mail, epoch) for mail in found["mail"]]
+    whole = len(events) < calls.SHOWN_MAIL
+    cursor = found["position"] if whole else events[-1]["cursor"]
+    return {"events": events, "cursor": cursor, "truncated": False, "hasMore": not whole}
+
+
+async def _send(backend: Backend, cursor: str | None, seconds: float) -> Any:
+    try:
+        return await backend.send(calls.wait_for_mail(after=cursor, wait_seconds=seconds))
+    except Gone:
+        raise
+    except WakelineError as error:
+        raise MCPError(types.INVALID_PARAMS, error.message, {"code": error.code, "hint": error.hint}) from error
+
+
+def occurrence(mail: Mapping[str, Any], epoch: str) -> dict[str, Any]:
+    return {
+        "eventId": mail["message_id"],
+        "name": NAME,
+        "timestamp": mail["created_at"],
+        "data": without_nulls(dict(mail)),
+        "cursor": f"{epoch}-{mail['log_id']}",
+    }
+
+
+async def _note(ctx: Context, kind: str, **fields: Any) -> None:
+    assert ctx.request_id is not None  # noqa: S101 - only requests are answered with a stream
+    params = NoteParams(subscription=ctx.request_id, **fields)
+    note: Any = Note(method=f"notifications/events/{kind}", params=params)
+    await ctx.session.send_notification(note, related_request_id=ctx.request_id)
+
+
+class Events:
+    """The handlers of the draft's requests."""
+
+    def __init__(self, backend_of: Callable[[Context], Backend]) -> None:
+        self._backend_of = backend_of
+
+    async def list(self, ctx: Context, params: object) -> dict[str, Any]:
+        return {"events": [LISTED]}
+
+    async def poll(self, ctx: Context, params: EventParams) -> dict[str, Any]:
+        return await poll(params, self._backend_of(ctx))
+
+    async def stream(self, ctx: Context, params: EventParams) -> dict[str, Any]:
+        return await stream(ctx, params, self._backend_of(ctx))
+
+    async def subscribe(self, ctx: Context, params: object) -> dict[str, Any]:
+        raise MCPError(UNSUPPORTED, "This server does not deliver events to URLs; poll or stream them.")
+
+
+def register(server: Server[None], backend_of: Callable[[Context], Backend]) -> None:
+    events = Events(backend_of)
+    server.add_request_handler("events/list", types.PaginatedRequestParams, events.list)
+    server.add_request_handler("events/poll", EventParams, events.poll)
+    server.add_request_handler("events/stream", EventParams, events.stream)
+    server.add_request_handler("events/subscribe", types.RequestParams, events.subscribe)

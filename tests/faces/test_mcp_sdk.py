@@ -1,0 +1,40 @@
+"""What we use of the SDK without its leave is still there: `wakeline.faces.mcp.sdk` is the only module that does."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import re
+from pathlib import Path
+
+import anyio
+import pytest
+from mcp.server import connection, session, streamable_http_manager
+from mcp.server.lowlevel import Server
+
+import wakeline.faces.mcp
+from wakeline.faces.mcp import sdk
+
+FACE = Path(wakeline.faces.mcp.__file__).parent
+
+
+def test_the_sdk_is_the_version_that_was_looked_at() -> None:
+    assert importlib.metadata.version("mcp").startswith(f"{sdk.VERSION}.")
+
+
+def test_a_request_still_knows_its_connection() -> None:
+    assert "self._connection = connection" in inspect.getsource(session.ServerSession.__init__)
+    assert {"state", "exit_stack", "protocol_version"} <= set(connection.Connection.__annotations__)
+
+
+async def test_a_session_can_still_be_ended_by_its_id() -> None:
+    manager = streamable_http_manager.StreamableHTTPSessionManager(Server("x"))
+    await sdk.end_session(manager, "nobody")  # it looks where sessions are kept
+    assert inspect.iscoroutinefunction(manager._discard_session)  # noqa: SLF001 - the point of this test
+    assert isinstance(manager._session_creation_lock, anyio.Lock)  # noqa: SLF001
+
+
+@pytest.mark.parametrize("path", sorted(FACE.glob("*.py")), ids=lambda path: path.stem)
+def test_nobody_else_uses_its_private_parts(path: Path) -> None:
+    if path.stem != "sdk":
+        assert not re.search(r"noqa: SLF001|from mcp[.\w]*\._| _connection\b", path.read_text())
