@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import anyio
@@ -38,3 +40,9 @@ async def test_a_session_can_still_be_ended_by_its_id() -> None:
 def test_nobody_else_uses_its_private_parts(path: Path) -> None:
     if path.stem != "sdk":
         assert not re.search(r"noqa: SLF001|from mcp[.\w]*\._| _connection\b", path.read_text())
+
+
+@pytest.mark.parametrize("module", ["wakeline.runtime.bootstrap", "wakeline.faces.cli.main", "wakeline.faces.cli.mcp"])
+def test_nobody_pays_for_the_sdk_before_mcp_is_spoken(module: str) -> None:
+    program = f"import sys, {module}; sys.exit('mcp' in sys.modules or 'pydantic' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
