@@ -50,6 +50,10 @@ def processes() -> dict[int, int]:
     return {}
 
 
+async def nobody_comes(_: Caller) -> None:
+    """Who is welcomed how is not what these tests look at."""
+
+
 @pytest.fixture
 async def world(tmp_path: Path, processes: dict[int, int]) -> AsyncIterator[World]:
     def look(pid: int) -> Sighting:
@@ -59,7 +63,7 @@ async def world(tmp_path: Path, processes: dict[int, int]) -> AsyncIterator[Worl
     store = await place.open()
     workspace = await open_workspace(store, "@bob")
     context = Context(store, Guardrails(), new_id)
-    service = Sessions(context, Surroundings("here", look), Attention(STALE * SECOND), DORMANT * SECOND)
+    service = Sessions(context, Surroundings("here", look), Attention(STALE * SECOND), DORMANT * SECOND, nobody_comes)
     yield World(place, service, agent(workspace, "@bob"), human(workspace))
     await place.close()
 

@@ -19,6 +19,7 @@ from pathlib import Path
 import uvloop
 from cryptography.fernet import Fernet
 
+from wakeline.adapters.mcp_push import McpPush
 from wakeline.adapters.webhook import Webhooks
 from wakeline.core.destination import parse_networks
 from wakeline.core.guardrail import Guardrails
@@ -156,15 +157,16 @@ async def assemble(settings: Settings, store: Store) -> Parts:
     messages = Messages(context, hub)
     logs = Logs(context, hub)
     deliveries = Deliveries(context, logs)
-    subscriptions = _subscriptions(settings, context, box)
     inboxes = Inboxes(context, hub)
+    pushes = Pushes(hub, inboxes)
+    subscriptions = _subscriptions(settings, context, box, pushes)
     services = Services(
         identity=identity,
         messages=messages,
         inboxes=inboxes,
         threads=Threads(context),
         principals=Principals(context, identity, timedelta(days=settings.token_days)),
-        sessions=_sessions(settings, context),
+        sessions=_sessions(settings, context, subscriptions),
         logs=logs,
         dead_letters=DeadLetters(context, messages),
         deliveries=deliveries,
@@ -181,35 +183,46 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         ),
         audit=Audit(context),
         hub=hub,
-        pushes=Pushes(hub, inboxes),
+        pushes=pushes,
     )
     webhooks = _webhooks(settings)
-    waker = _waker(settings, store, box, webhooks)
+    push = McpPush(pushes.push)
+    waker = _waker(settings, store, box, webhooks, push)
+    pushes.on_arrival(partial(_greet, subscriptions, waker))
+    pushes.on_departure(waker.disconnected)
     return Parts(store, services, hub, retention, issuer, webhooks, waker, rails)
 
 
-def _waker(settings: Settings, store: Store, box: Fernet, webhooks: Webhooks) -> Waker:
+async def _greet(subscriptions: Subscriptions, waker: Waker, caller: Caller) -> None:
+    """Somebody listens: it is woken for its mail unless it has decided otherwise, and what waits for it goes out."""
+    await subscriptions.ensure_default(caller, mcp_connected=True)
+    waker.connected(caller.workspace_id, caller.handle)
+
+
+def _waker(settings: Settings, store: Store, box: Fernet, webhooks: Webhooks, push: McpPush) -> Waker:
     rules = WakeRules(**{name: getattr(settings, name) for name in WakeRules.__struct_fields__})
     packer = Packer(box, clock.now, timedelta(seconds=settings.webhook_timeout_seconds))
     return Waker(
         store,
         rules,
-        {Target.WEBHOOK: webhooks},
+        {Target.WEBHOOK: webhooks, Target.MCP: push},
         # On SQLite there is one server, so its name survives it; among nodes each life has a name of its own.
         node="local" if not settings.database else f"node-{dice.token_hex(6)}",
         new_id=clock.new_id,
         pack=packer.pack,
+        hint=push.hint,
         monotonic=time.monotonic,
     )
 
 
-def _subscriptions(settings: Settings, context: Context, box: Fernet) -> Subscriptions:
+def _subscriptions(settings: Settings, context: Context, box: Fernet, pushes: Pushes) -> Subscriptions:
     overlap = timedelta(hours=settings.webhook_key_overlap_hours)
     return Subscriptions(
         context,
         Keys(clock.new_key, partial(secrets.seal, box), overlap),
         allowed=parse_networks(settings.webhook_allow),
         limit=settings.subscriptions_per_agent,
+        is_listening=pushes.is_listening,
     )
 
 
@@ -222,10 +235,10 @@ def _webhooks(settings: Settings) -> Webhooks:
     )
 
 
-def _sessions(settings: Settings, context: Context) -> Sessions:
+def _sessions(settings: Settings, context: Context, subscriptions: Subscriptions) -> Sessions:
     here = Surroundings(processes.host_name(), processes.look)
     attention = Attention(settings.presence_stale_seconds * SECOND, settings.context_gate_tokens)
-    return Sessions(context, here, attention, settings.dormant_seconds * SECOND)
+    return Sessions(context, here, attention, settings.dormant_seconds * SECOND, subscriptions.ensure_default)
 
 
 def _concerns(row: LogEntry, caller: Caller) -> bool:

@@ -15,6 +15,7 @@ from wakeline.core.instant import SECOND
 from wakeline.core.parcel import Adapter, Failed, Parcel, Result
 from wakeline.core.queries import AllWorkspaces
 from wakeline.core.store import Store
+from wakeline.core.subscription import Target
 from wakeline.core.wake_queries import (
     Due,
     DueDeliveries,
@@ -39,6 +40,7 @@ TICK_SECONDS = 1.0
 AGAIN_SECONDS = 1.0
 
 Pack = Callable[[Planned], Parcel]
+Hint = Callable[[Parcel], object]  # beside whatever route a parcel takes; it is never waited for
 
 
 class Waker:
@@ -51,6 +53,7 @@ class Waker:
         node: str,
         new_id: Callable[[], str],
         pack: Pack,
+        hint: Hint,
         monotonic: Callable[[], float],
     ) -> None:
         self._store = store
@@ -59,6 +62,7 @@ class Waker:
         self._node = node
         self._new_id = new_id
         self._pack = pack
+        self._hint = hint
         self._monotonic = monotonic
         self._matcher = Matcher(store, rules, self._stamp)
         self._pending: set[int] = {0}
@@ -201,6 +205,8 @@ class Waker:
                 parcel = self._pack(planned)
                 if self._monotonic() + parcel.timeout.total_seconds() > claimed + self._rules.lease_seconds:
                     return  # it waited here too long: whoever claims it next has its whole lease
+                if parcel.target != Target.MCP and parcel.attempt == 1:
+                    self._hint(parcel)
                 result = await self._deliver(parcel, planned.delivery.target)
             planned = await self._settle(planned, result, claimed)
         self._timer.set()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
@@ -59,8 +59,21 @@ class Pushes:
         self._inboxes = inboxes
         self._open: dict[Key, dict[Stream[Push], Waiter[_Ring]]] = {}
         self._told: dict[Key, str] = {}
+        self._on_arrival: list[Callable[[Caller], Awaitable[None]]] = []
+        self._on_departure: list[Callable[[int, str], None]] = []
         self._rung: set[Key] = set()
         self._ring = asyncio.Event()
+
+    def on_arrival(self, greet: Callable[[Caller], Awaitable[None]]) -> None:
+        """Be told of every new listener, once it listens."""
+        self._on_arrival.append(greet)
+
+    def on_departure(self, part: Callable[[int, str], None]) -> None:
+        """Be told when a principal's last listener has gone."""
+        self._on_departure.append(part)
+
+    def is_listening(self, caller: Caller) -> bool:
+        return (caller.workspace_id, caller.handle) in self._open
 
     def push(self, workspace_id: int, handle: str, event: Mapping[str, Any]) -> int:
         """Offer a wake event to the principal's connections; answers how many took it."""
@@ -87,6 +100,8 @@ class Pushes:
         try:
             if key not in self._told:
                 self._told[key] = (await self._inboxes.wait(caller, wire.MailQuery())).position
+            for greet in self._on_arrival:
+                await greet(caller)
             yield stream
         finally:
             self._leave(key, stream, waiter)
@@ -98,6 +113,8 @@ class Pushes:
         if not self._open[key]:
             del self._open[key]
             self._told.pop(key, None)
+            for part in self._on_departure:
+                part(*key)
 
     # -- new mail -----------------------------------------------------------------------------------------------------
 

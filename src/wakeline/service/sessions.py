@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import msgspec
@@ -43,11 +43,19 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 class Sessions:
-    def __init__(self, context: Context, here: Surroundings, attention: Attention, dormant_after: int) -> None:
+    def __init__(
+        self,
+        context: Context,
+        here: Surroundings,
+        attention: Attention,
+        dormant_after: int,
+        welcome: Callable[[Caller], Awaitable[None]],
+    ) -> None:
         self._context = context
         self._here = here
         self._attention = attention
         self._dormant_after = dormant_after
+        self._welcome = welcome  # an agent that has come
 
     # -- a session's own words ----------------------------------------------------------------------------------------
 
@@ -59,6 +67,8 @@ class Sessions:
         beat = Heartbeat(caller, request, self._context.new_id(), self._attention)
         beat = msgspec.structs.replace(beat, found=await self._find(beat))
         session = await self._context.store.submit(beat)
+        if session.started_at == session.heartbeat_at:
+            await self._welcome(caller)
         unread, text = await self._mail(caller)
         return wire.Attended(session_id=session.session_id, presence=session.presence, unread=unread, doorbell=text)
 

@@ -39,11 +39,20 @@ class Keys:
 
 
 class Subscriptions:
-    def __init__(self, context: Context, keys: Keys, *, allowed: Sequence[Network], limit: int) -> None:
+    def __init__(
+        self,
+        context: Context,
+        keys: Keys,
+        *,
+        allowed: Sequence[Network],
+        limit: int,
+        is_listening: Callable[[Caller], bool],
+    ) -> None:
         self._context = context
         self._keys = keys
         self._allowed = allowed
         self._limit = limit
+        self._is_listening = is_listening
 
     async def subscribe(self, caller: Caller, request: wire.SubscribeWake) -> wire.WakeSubscribed:
         check_claims(caller, request)
@@ -57,7 +66,7 @@ class Subscriptions:
             daemon_socket_path=_known(said.daemon_socket_path),
             wake_policy=_known(said.wake_policy),
             sealed_key=sealed,
-            has_mcp=request.mcp_connected,
+            has_mcp=request.mcp_connected or self._is_listening(caller),
         )
         command = Subscribe(
             caller, self._context.new_id(), request.trigger, _filters(request.filters), route, self._limit

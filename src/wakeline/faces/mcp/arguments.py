@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from wakeline.wire import Priority, ThreadStatus, ThreadType, WakePolicy
+from wakeline.wire import HarnessTarget, Presence, Priority, ThreadStatus, ThreadType, WakePolicy, WakeTrigger
 
 MAX_TOKENS = 10_000  # of one read, unless the model asks for more: a full inbox must not fill its context
 WAIT = 50
@@ -94,3 +94,36 @@ class Search(Arguments, frozen=True):
 class Wait(Arguments, frozen=True):
     after: Annotated[str, Meta(description="a 'position' of an earlier answer")] | None = None
     wait_seconds: Seconds = WAIT
+
+
+class Nothing(Arguments, frozen=True):
+    pass
+
+
+class HeartbeatSession(Arguments, frozen=True):
+    harness: Annotated[str, Meta(description="needed once")] | None = None
+    session_id: Annotated[str, Meta(description="from your first heartbeat")] | None = None
+    native_id: str | None = None
+    presence: Presence | None = None
+    context_tokens: int | None = None
+
+
+class ManageWakeSubscription(Arguments, frozen=True, rename="camel"):
+    action: Literal["subscribe", "unsubscribe", "update", "list", "resync", "resume", "rotate_key"]
+    subscription_id: str | None = None
+    trigger: WakeTrigger | None = None
+    filters: (
+        Annotated[
+            dict[str, Any],
+            Meta(description="all must hold: taggedConcepts[], priority, senderFilter[], inReplyToFilter[]"),
+        ]
+        | None
+    ) = None
+    harness_target: HarnessTarget | None = None
+    harness_target_metadata: Annotated[dict[str, Any], Meta(description="url, coalesceWindow (s)")] | None = None
+    since_log_id: int | None = None
+
+    def given(self) -> dict[str, Any]:
+        """In the wake protocol's own spelling."""
+        fields = msgspec.structs.fields(self)
+        return {field.encode_name: value for field in fields if (value := getattr(self, field.name)) is not None}

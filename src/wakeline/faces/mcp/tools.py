@@ -120,6 +120,26 @@ TOOLS: tuple[Tool, ...] = (
         quotes=True,
         reads=True,
     ),
+    Tool(
+        "list_peers",
+        "Who is there, with presence and unread mail.",
+        arguments.Nothing,
+        _as(calls.list_peers),
+        reads=True,
+    ),
+    Tool(
+        "heartbeat_session",
+        "Say that your session is there and how it is; hear of unread mail.",
+        arguments.HeartbeatSession,
+        _as(calls.heartbeat_session),
+        quotes=True,
+    ),
+    Tool(
+        "manage_wake_subscription",
+        "Be woken by what happens: subscribe, or manage subscriptions. Without harnessTarget the best route is taken.",
+        arguments.ManageWakeSubscription,
+        _as(calls.manage_wake_subscription),
+    ),
 )
 
 BY_NAME: dict[str, Tool] = {tool.name: tool for tool in TOOLS}
