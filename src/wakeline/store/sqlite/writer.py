@@ -28,6 +28,7 @@ from typing import Any
 import apsw
 import msgspec
 
+from wakeline.core.appended import Appended
 from wakeline.core.batch import decide_all, needs_of
 from wakeline.core.picture import Changes, Picture
 from wakeline.core.store import Command
@@ -68,7 +69,7 @@ class Writer:
         connection: apsw.Connection,
         clock: Callable[[], int],
         loop: asyncio.AbstractEventLoop,
-        on_commit: Callable[[set[int]], None],
+        on_commit: Callable[[Sequence[Appended]], None],
     ) -> None:
         self._connection = connection
         self._clock = clock
@@ -80,7 +81,7 @@ class Writer:
         self._close_batch = statements.load("sqlite", "close_batch").text
         self._thread = threading.Thread(target=self._run, name="wakeline-writer", daemon=True)
         self._closed = False
-        self._grown: set[int] = set()  # workspaces whose log has grown since the last answer
+        self._appended: list[Appended] = []  # to the log since the last answer, in order
         self.trouble: WakelineError | None = None  # why the last write failed; None once one succeeds
         self._thread.start()
 
@@ -157,7 +158,7 @@ class Writer:
     def _commit(self, commands: Sequence[Command[Any]]) -> list[Any]:
         """One transaction for all of them; a workspace at a time, each over its own picture."""
         outcomes: list[Any] = [None] * len(commands)
-        written: set[int] = set()
+        appended: list[Appended] = []
         with transaction(self._connection):
             for workspace_id in dict.fromkeys(command.workspace_id for command in commands):
                 places = [n for n, command in enumerate(commands) if command.workspace_id == workspace_id]
@@ -165,8 +166,8 @@ class Writer:
                 for n, answer in zip(places, answers, strict=True):
                     outcomes[n] = answer
                 if self._write(picture):
-                    written.add(workspace_id)
-        self._grown |= written
+                    appended.append(Appended(picture))
+        self._appended += appended
         return outcomes
 
     def _decide(self, workspace_id: int, commands: Sequence[Command[Any]]) -> tuple[Picture, list[Any]]:
@@ -200,13 +201,14 @@ class Writer:
 
     def _answer(self, pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
         """Ring first, so that listeners and the poster hear of it in the same turn of the loop."""
-        grown, self._grown = self._grown, set()
-        self._loop.call_soon_threadsafe(self._tell, grown, pairs)
+        appended, self._appended = self._appended, []
+        self._loop.call_soon_threadsafe(self._tell, appended, pairs)
 
-    def _tell(self, grown: set[int], pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
-        if grown:
-            self._on_commit(grown)
-        _settle(pairs)
+    def _tell(self, appended: list[Appended], pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
+        try:
+            self._on_commit(appended)
+        finally:  # whatever becomes of the ring, what was written is answered
+            _settle(pairs)
 
 
 _STOP = object()
