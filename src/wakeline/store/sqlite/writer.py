@@ -8,7 +8,7 @@ nobody.
 What can go wrong, and what then happens:
 - A command is refused: that is its answer; the others of the batch never notice.
 - A constraint fails or a decision has a bug: the transaction is rolled back and the batch runs again one by one, so
-  only the guilty one fails.
+  only the guilty one fails.  What was known of the database is forgotten and read again.
 - The store itself fails (disk full, file gone): the whole batch is answered with that error.  Nothing was written, and
   the next batch tries again, so the server goes on by itself when the disk does.
 - Another program holds the database: the batch waits for it a while.  Once that was in vain, the ones after it are
@@ -142,6 +142,7 @@ class Writer:
             outcomes = self._commit([item.command for item in batch])
             self._note(None)
         except Exception as error:  # noqa: BLE001 - whatever it is, the thread lives on and everybody is answered
+            self._loader.forget()
             failure = _failure(error)
             if not isinstance(failure, Unavailable) and len(batch) > 1:
                 return [pair for item in batch for pair in self._commit_or_split([item])]
@@ -158,27 +159,30 @@ class Writer:
     def _commit(self, commands: Sequence[Command[Any]]) -> list[Any]:
         """One transaction for all of them; a workspace at a time, each over its own picture."""
         outcomes: list[Any] = [None] * len(commands)
-        appended: list[Appended] = []
+        pictures: list[Picture] = []
         with transaction(self._connection):
+            self._loader.begin()
             for workspace_id in dict.fromkeys(command.workspace_id for command in commands):
                 places = [n for n, command in enumerate(commands) if command.workspace_id == workspace_id]
                 picture, answers = self._decide(workspace_id, [commands[n] for n in places])
                 for n, answer in zip(places, answers, strict=True):
                     outcomes[n] = answer
-                if self._write(picture):
-                    appended.append(Appended(picture))
-        self._appended += appended
+                self._write(picture)
+                pictures.append(picture)
+        for picture in pictures:
+            self._loader.wrote(picture)
+        self._appended += [Appended(picture) for picture in pictures if picture.changes.log]
         return outcomes
 
     def _decide(self, workspace_id: int, commands: Sequence[Command[Any]]) -> tuple[Picture, list[Any]]:
         picture = Picture(self._loader.load(workspace_id, needs_of(commands), self._clock()))
         return picture, decide_all(commands, picture)
 
-    def _write(self, picture: Picture) -> bool:
-        """Put every changed row.  Answers whether the log grew."""
+    def _write(self, picture: Picture) -> None:
+        """Put every changed row."""
         changes = picture.changes
         if not changes:
-            return False
+            return
         for name in _TABLES:
             rows = getattr(changes, name)
             if rows:
@@ -187,9 +191,9 @@ class Writer:
         if changes.principals:
             _write_roles(self._connection, picture)
         self._connection.execute(self._close_batch, (picture.last_log_id, picture.workspace.workspace_id))
-        return bool(changes.log)
 
     def _run_job(self, job: Job) -> None:
+        self._loader.forget()
         try:
             with transaction(self._connection):
                 outcome = job.work(self._connection)
