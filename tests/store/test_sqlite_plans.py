@@ -3,8 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import apsw
+import apsw.ext
 import pytest
 
+from wakeline.core.picture import Changes
 from wakeline.store import statements
 from wakeline.store.sqlite.connection import prepare
 from wakeline.store.sqlite.facts import PARTS
@@ -47,3 +49,11 @@ def test_active_workflows_have_an_index_of_their_own(connection: apsw.Connection
         values = tuple(1 if name == "workspace_id" else "[]" for name in statement.parameters)
         plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", values)]
         assert any("threads_working" in step for step in plan), plan
+
+
+@pytest.mark.parametrize("table", Changes.__slots__)
+def test_a_row_is_written_without_building_a_table_for_it(connection: apsw.Connection, table: str) -> None:
+    statement = statements.load("sqlite", f"put_{table}")
+    steps = apsw.ext.query_info(connection, statement.text, explain=True).explain
+    assert steps
+    assert not [step for step in steps if step.opcode == "OpenEphemeral"]

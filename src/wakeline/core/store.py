@@ -2,7 +2,8 @@
 
 `submit` is how everything is written.  It answers after the commit, so an answer means the rows are on disk.  `read`
 never changes anything.  The doorbell only says "look": it may ring too often, and a lost ring costs latency, never a
-row.  Chores are the few writes that are no principal's decision: first start, retention, expiry, search indexing.
+row.  A store that wrote the rows itself may offer them instead of ringing.  Chores are the few writes that are no
+principal's decision: first start, retention, expiry, search indexing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from wakeline.core.appended import Appended
 from wakeline.core.log import Workspace
 from wakeline.core.message import Message
 from wakeline.core.picture import Needs, Picture
@@ -23,6 +25,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 Doorbell = Callable[[int], None]  # called with the workspace whose log grew; 0 means "look at all of them"
+Hear = Callable[[Appended], bool]  # offered what was appended; True: taken, nobody need look
 
 
 class Command(Protocol[A_co]):
@@ -57,7 +60,9 @@ class Store(Protocol):
         """Several reads of one moment: nothing is committed between them."""
         ...
 
-    def on_commit(self, doorbell: Doorbell) -> None: ...
+    def on_commit(self, doorbell: Doorbell, hear: Hear | None = None) -> None:
+        """Ring after every commit that grew the log, unless `hear` was offered what was appended and took it."""
+        ...
 
     async def now(self) -> int:
         """The clock that decides deadlines and expiry: the database's where several nodes share one."""

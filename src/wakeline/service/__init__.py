@@ -8,9 +8,10 @@ from wakeline.core.principal import Caller
 from wakeline.service.audit import Audit
 from wakeline.service.dead_letters import DeadLetters
 from wakeline.service.deliveries import Deliveries
-from wakeline.service.hub import Hub, Published, Stream
+from wakeline.service.hub import Hub
 from wakeline.service.identity import Identity
 from wakeline.service.inbox import Inboxes
+from wakeline.service.listeners import Published, Stream
 from wakeline.service.log import Logs
 from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations

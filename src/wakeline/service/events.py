@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wakeline import wire
 from wakeline.service import views
-from wakeline.service.hub import Published
+from wakeline.service.listeners import Published
 
 
 def event_view(published: Published) -> wire.EventView:

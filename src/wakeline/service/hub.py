@@ -1,6 +1,8 @@
 """The node's one reader of the log: it follows every workspace and hands each row to the streams that may see it.
 
 A doorbell only says "look"; what is there is read from the store, in order, so a lost or doubled ring changes nothing.
+A batch of this node's own is offered by the store as it was written.  If it begins right after our position and nothing
+is being read, it is what reading would find, and it is handed out without reading; if not, the offer is only a ring.
 A stream joins at the hub's position in one step, without an await in between, so it neither misses nor repeats a row.
 Each stream has a bounded queue: one that does not keep up is closed and resumes from its last position, and nobody else
 waits for it.
@@ -10,91 +12,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
+from wakeline.core.appended import Appended
 from wakeline.core.log import PRINCIPAL_STREAM, THREAD_STREAM, LogEntry, Workspace
 from wakeline.core.principal import Caller
 from wakeline.core.queries import AllWorkspaces, ControlAfter, Entry, LogAfter, LogMembers, WorkspaceById
 from wakeline.core.store import Store
 from wakeline.errors import RateLimited, Unavailable
+from wakeline.service.listeners import Published, R, Stream, Waiter
 
 _log = logging.getLogger(__name__)
 
 PAGE = 100
 RETRY_SECONDS = 1.0
-T = TypeVar("T")
 CONTROL = frozenset({"token.revoked", "agent.changed"})
-
-
-class Published:
-    """One log row on its way to many streams.  `encoded` is filled by the first face that needs it."""
-
-    __slots__ = ("encoded", "entry", "epoch")
-
-    def __init__(self, entry: Entry, epoch: str) -> None:
-        self.entry = entry
-        self.epoch = epoch
-        self.encoded: bytes | None = None
-
-
-class Stream(Generic[T]):
-    """One listener's bounded queue."""
-
-    __slots__ = ("_limit", "_ready", "after", "caller", "closed", "on_overflow", "queue")
-
-    def __init__(self, caller: Caller, limit: int, on_overflow: Callable[[], None]) -> None:
-        self.caller = caller
-        self.after = 0  # the listener has this row already, even if the hub has yet to come to it
-        self.queue: deque[T | None] = deque()  # None: a keep-alive
-        self.closed = False
-        self.on_overflow = on_overflow
-        self._limit = limit
-        self._ready = asyncio.Event()
-
-    def offer(self, item: T | None) -> None:
-        if self.closed:
-            return
-        if len(self.queue) >= self._limit:
-            if item is not None:
-                self.close()
-                self.on_overflow()
-            return
-        self.queue.append(item)
-        self._ready.set()
-
-    def close(self) -> None:
-        self.closed = True
-        self._ready.set()
-
-    async def wait(self) -> None:
-        """Until there is something in the queue or the stream was closed."""
-        await self._ready.wait()
-        self._ready.clear()
-
-
-class Ring(Protocol):
-    def set(self) -> None:
-        """Look again."""
-
-
-R = TypeVar("R", bound=Ring)
-
-
-class Waiter(Generic[R]):
-    """Somebody who waits for the reply to one message, or for new mail."""
-
-    __slots__ = ("caller", "closed", "ring")
-
-    def __init__(self, caller: Caller, ring: R) -> None:
-        self.caller = caller
-        self.closed = False
-        self.ring = ring
-
-    def close(self) -> None:
-        self.closed = True
-        self.ring.set()
 
 
 class _Place:
@@ -117,16 +50,29 @@ class Hub:
         self._buffer = buffer
         self._places: dict[int, _Place] = {}
         self._pending: set[int] = set()
+        self._following = False
         self._ring = asyncio.Event()
         self._waiters: dict[str, set[Waiter[asyncio.Event]]] = {}
         self._control: list[Callable[[LogEntry], None]] = []
         self.streams: set[Stream[Any]] = set()
         self.closed = False
-        store.on_commit(self.look)
+        store.on_commit(self.look, self.hear)
 
     def look(self, workspace_id: int) -> None:
         self._pending.add(workspace_id)
         self._ring.set()
+
+    def hear(self, appended: Appended) -> bool:
+        """Hand out a batch of our own if it is what comes next; whether it was."""
+        place = self._places.get(appended.workspace_id)
+        # What was rung for or is being read may lie before it, also where the positions alone do not show it.
+        if place is None or self._pending or self._following or place.tail != appended.rows[0].log_id - 1:
+            return False
+        if self._is_heard(place):
+            self._hand_out(place, appended.entries(), appended.audience())
+        place.tail = appended.rows[-1].log_id
+        self._tell_control(row for row in appended.rows if row.kind in CONTROL)
+        return True
 
     def on_control(self, hear: Callable[[LogEntry], None]) -> None:
         """Hear of rows that change who may do what, wherever they were written."""
@@ -144,6 +90,7 @@ class Hub:
             # Cleared before reading: what arrives meanwhile rings again.
             self._ring.clear()
             pending, self._pending = self._pending, set()
+            self._following = True
             try:
                 await self._look_at(pending)
             except Unavailable as error:
@@ -151,6 +98,8 @@ class Hub:
                 self._pending |= pending
                 await asyncio.sleep(RETRY_SECONDS)
                 self._ring.set()
+            finally:
+                self._following = False
 
     async def _look_at(self, pending: set[int]) -> None:
         if 0 in pending or not pending <= self._places.keys():
@@ -187,6 +136,11 @@ class Hub:
         audience: dict[int, list[str]] = {}
         for log_id, handle in await self._store.read(LogMembers(workspace_id, place.tail, last)):
             audience.setdefault(log_id, []).append(handle)
+        self._hand_out(place, page, audience)
+        place.tail = last
+        self._tell_control(entry.log for entry in page if entry.log.kind in CONTROL)
+
+    def _hand_out(self, place: _Place, page: Iterable[Entry], audience: Mapping[int, Iterable[str]]) -> None:
         for entry in page:
             published = Published(entry, place.epoch)
             for stream in self._receivers(place, entry.log, audience.get(entry.log.log_id, ())):
@@ -196,11 +150,12 @@ class Hub:
             for waiter in self._waiters.get(replied, ()) if replied is not None else ():
                 waiter.ring.set()
             if entry.message is not None and place.mail:
-                for handle in audience.get(entry.log.log_id, ()):
-                    for waiter in place.mail.get(handle, ()):
-                        waiter.ring.set()
-        place.tail = last
-        self._tell_control([entry.log for entry in page if entry.log.kind in CONTROL])
+                self._ring_for_mail(place, audience.get(entry.log.log_id, ()))
+
+    def _ring_for_mail(self, place: _Place, handles: Iterable[str]) -> None:
+        for handle in handles:
+            for waiter in place.mail.get(handle, ()):
+                waiter.ring.set()
 
     def _receivers(self, place: _Place, row: LogEntry, members: Iterable[str]) -> Iterable[Stream[Published]]:
         yield from place.everything

@@ -19,8 +19,9 @@ from typing import Any, Literal
 from wakeline import wire
 from wakeline.core.principal import Caller
 from wakeline.errors import Unavailable, WakelineError
-from wakeline.service.hub import Hub, Stream, Waiter
+from wakeline.service.hub import Hub
 from wakeline.service.inbox import Inboxes
+from wakeline.service.listeners import Stream, Waiter
 
 _log = logging.getLogger(__name__)
 

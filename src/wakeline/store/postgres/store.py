@@ -10,7 +10,7 @@ import msgspec
 
 from wakeline.core.message import Message
 from wakeline.core.queries import Query
-from wakeline.core.store import Command, Doorbell, Search
+from wakeline.core.store import Command, Doorbell, Hear, Search
 from wakeline.errors import WakelineError
 from wakeline.store import statements
 from wakeline.store.chores import Chores, Step
@@ -92,7 +92,8 @@ class PostgresStore(Chores):
 
     # -- the doorbell -------------------------------------------------------------------------------------------------
 
-    def on_commit(self, doorbell: Doorbell) -> None:
+    def on_commit(self, doorbell: Doorbell, hear: Hear | None = None) -> None:
+        """Nobody is offered rows: other nodes' come in between, so what is next must be read anyway."""
         self._doorbells.append(doorbell)
 
     def _ring(self, workspace_id: int) -> None:

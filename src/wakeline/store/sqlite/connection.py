@@ -14,6 +14,8 @@ from wakeline.errors import Internal, Unavailable, Unusable, WakelineError
 from wakeline.store import migrate
 
 BUSY_MILLISECONDS = 5_000
+# The most that SQLite maps.  A page beyond it is read by a call and a copy: a quarter more for a page of a thread.
+MAPPED_BYTES = (1 << 31) - 65_536
 _QUICK_CHECK_BYTES = 64 * 1024 * 1024
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _UNWRITTEN = bytes(4)  # made, but its first write never reached the disk
@@ -34,7 +36,7 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
             connection.pragma("wal_autocheckpoint", 8_000)
         connection.pragma("temp_store", "MEMORY")
         connection.pragma("cache_size", -65_536)
-        connection.pragma("mmap_size", 1 << 30)
+        connection.pragma("mmap_size", MAPPED_BYTES)
     return connection
 
 

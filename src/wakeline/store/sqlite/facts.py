@@ -1,8 +1,9 @@
-"""Load what a batch must know: one statement, made of one part for each kind of fact that is asked for.
+"""Find what a batch must know: what earlier batches have left us, and one statement for the rest.
 
-Each part returns its rows as one JSON array, so the whole load is one step.  A step gives up and takes back the
-interpreter's lock once; a row or a part at a time would mean as many rounds of waiting while the event loop is busy.
-And msgspec turns an array into rows faster than the driver could hand them over.
+The statement has one part for each kind of fact that is asked for, and each part returns its rows as one JSON array, so
+the whole load is one step.  A step gives up and takes back the interpreter's lock once; a row or a part at a time would
+mean as many rounds of waiting while the event loop is busy.  And msgspec turns an array into rows faster than the
+driver could hand them over.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import apsw
 import msgspec
 
 from wakeline.core.log import Workspace
-from wakeline.core.picture import Facts, Needs
+from wakeline.core.picture import Facts, Needs, Picture
 from wakeline.errors import NotFound
 from wakeline.store import statements
+from wakeline.store.sqlite.known import Known
 
 # What is asked for → the parts that bring it, each with the kind of fact it is.
 PARTS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -46,6 +48,7 @@ PARTS: dict[str, tuple[tuple[str, str], ...]] = {
         ("plan_wakes", "wakes"),
         ("plan_receipts", "receipts"),
         ("plan_threads", "threads"),
+        ("plan_members", "members"),
         ("plan_principals", "principals"),
         ("plan_sessions", "sessions"),
         ("plan_buckets", "buckets"),
@@ -70,18 +73,57 @@ _decoders: dict[str, msgspec.json.Decoder[list[Any]]] = {
 }
 
 
+# Rows that are learned before we forget them all and begin again: what bounds the memory that they take.
+MAX_LEARNED = 200_000
+
+
 class Loader:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
+        self._known: dict[int, Known] = {}
+        self._others = 0  # changes when another connection has committed
+
+    def begin(self) -> None:
+        """In the transaction, before the first load: what somebody else has changed is not known any more."""
+        others = self._connection.pragma("data_version")
+        if others != self._others:
+            self._others = others
+            self.forget()
 
     def load(self, workspace_id: int, needs: Needs, now: int) -> Facts:
         needs.messages |= needs.receipts_of | {message_id for message_id, _ in needs.receipts}
-        asked = tuple(name for name in PARTS if getattr(needs, name))
-        statement, kinds = _statement(asked)
-        given = {name: _encode(getattr(needs, name)).decode() for name in asked}
+        known = self._known.get(workspace_id)
+        lacked = needs if known is None else known.lacks(needs)
+        if known is not None and not _asked(lacked):
+            return known.facts(needs, now)
+        read = self._read(workspace_id, lacked, now)
+        if known is None:
+            known = self._known[workspace_id] = Known(read.workspace)
+        known.read(lacked, read)
+        return known.facts(needs, now, read)
+
+    def wrote(self, picture: Picture) -> None:
+        """This picture's changes were committed."""
+        known = self._known.get(picture.workspace.workspace_id)
+        if known is not None:
+            known.wrote(picture)
+        if sum(known.learned for known in self._known.values()) > MAX_LEARNED:
+            self.forget()
+
+    def forget(self) -> None:
+        """After, or before, anything but a batch that was committed."""
+        self._known.clear()
+
+    def _read(self, workspace_id: int, needs: Needs, now: int) -> Facts:
+        statement, kinds = _statement(_asked(needs))
+        given = {name: _encode(getattr(needs, name)).decode() for name in _asked(needs)}
         values = tuple(workspace_id if name == "workspace_id" else given[name] for name in statement.parameters)
         [documents] = self._connection.execute(statement.text, values).fetchall()
         return _facts(workspace_id, now, kinds, documents)
+
+
+def _asked(needs: Needs) -> tuple[str, ...]:
+    return tuple(name for name in PARTS if getattr(needs, name))
 
 
 @cache

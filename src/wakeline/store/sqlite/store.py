@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 import apsw
 import msgspec
 
+from wakeline.core.appended import Appended
 from wakeline.core.message import Message
 from wakeline.core.queries import Query
-from wakeline.core.store import Command, Doorbell, Search
+from wakeline.core.store import Command, Doorbell, Hear, Search
 from wakeline.store import statements
 from wakeline.store.chores import Chores, Step
 from wakeline.store.sqlite.connection import connect, prepare, translated
@@ -31,7 +32,7 @@ _SCANS = frozenset({"status_figures"})
 class SqliteStore(Chores):
     def __init__(self, database: Path, clock: Callable[[], int], loop: asyncio.AbstractEventLoop) -> None:
         self._clock = clock
-        self._doorbells: list[Doorbell] = []
+        self._doorbells: list[tuple[Doorbell, Hear | None]] = []
         self._writing = prepare(database, clock())
         self._reading = connect(database, readonly=True)
         self._search = SearchIndex(database.with_name("search.db"), database)
@@ -62,13 +63,14 @@ class SqliteStore(Chores):
         counts: list[int] = await self._writer.run(work)
         return counts
 
-    def on_commit(self, doorbell: Doorbell) -> None:
-        self._doorbells.append(doorbell)
+    def on_commit(self, doorbell: Doorbell, hear: Hear | None = None) -> None:
+        self._doorbells.append((doorbell, hear))
 
-    def _ring(self, workspaces: set[int]) -> None:
-        for workspace_id in workspaces:
-            for doorbell in self._doorbells:
-                doorbell(workspace_id)
+    def _ring(self, batch: Sequence[Appended]) -> None:
+        for appended in batch:
+            for doorbell, hear in self._doorbells:
+                if hear is None or not hear(appended):
+                    doorbell(appended.workspace_id)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ nobody.
 What can go wrong, and what then happens:
 - A command is refused: that is its answer; the others of the batch never notice.
 - A constraint fails or a decision has a bug: the transaction is rolled back and the batch runs again one by one, so
-  only the guilty one fails.
+  only the guilty one fails.  What was known of the database is forgotten and read again.
 - The store itself fails (disk full, file gone): the whole batch is answered with that error.  Nothing was written, and
   the next batch tries again, so the server goes on by itself when the disk does.
 - Another program holds the database: the batch waits for it a while.  Once that was in vain, the ones after it are
@@ -28,6 +28,7 @@ from typing import Any
 import apsw
 import msgspec
 
+from wakeline.core.appended import Appended
 from wakeline.core.batch import decide_all, needs_of
 from wakeline.core.picture import Changes, Picture
 from wakeline.core.store import Command
@@ -68,7 +69,7 @@ class Writer:
         connection: apsw.Connection,
         clock: Callable[[], int],
         loop: asyncio.AbstractEventLoop,
-        on_commit: Callable[[set[int]], None],
+        on_commit: Callable[[Sequence[Appended]], None],
     ) -> None:
         self._connection = connection
         self._clock = clock
@@ -80,7 +81,7 @@ class Writer:
         self._close_batch = statements.load("sqlite", "close_batch").text
         self._thread = threading.Thread(target=self._run, name="wakeline-writer", daemon=True)
         self._closed = False
-        self._grown: set[int] = set()  # workspaces whose log has grown since the last answer
+        self._appended: list[Appended] = []  # to the log since the last answer, in order
         self.trouble: WakelineError | None = None  # why the last write failed; None once one succeeds
         self._thread.start()
 
@@ -141,6 +142,7 @@ class Writer:
             outcomes = self._commit([item.command for item in batch])
             self._note(None)
         except Exception as error:  # noqa: BLE001 - whatever it is, the thread lives on and everybody is answered
+            self._loader.forget()
             failure = _failure(error)
             if not isinstance(failure, Unavailable) and len(batch) > 1:
                 return [pair for item in batch for pair in self._commit_or_split([item])]
@@ -157,27 +159,30 @@ class Writer:
     def _commit(self, commands: Sequence[Command[Any]]) -> list[Any]:
         """One transaction for all of them; a workspace at a time, each over its own picture."""
         outcomes: list[Any] = [None] * len(commands)
-        written: set[int] = set()
+        pictures: list[Picture] = []
         with transaction(self._connection):
+            self._loader.begin()
             for workspace_id in dict.fromkeys(command.workspace_id for command in commands):
                 places = [n for n, command in enumerate(commands) if command.workspace_id == workspace_id]
                 picture, answers = self._decide(workspace_id, [commands[n] for n in places])
                 for n, answer in zip(places, answers, strict=True):
                     outcomes[n] = answer
-                if self._write(picture):
-                    written.add(workspace_id)
-        self._grown |= written
+                self._write(picture)
+                pictures.append(picture)
+        for picture in pictures:
+            self._loader.wrote(picture)
+        self._appended += [Appended(picture) for picture in pictures if picture.changes.log]
         return outcomes
 
     def _decide(self, workspace_id: int, commands: Sequence[Command[Any]]) -> tuple[Picture, list[Any]]:
         picture = Picture(self._loader.load(workspace_id, needs_of(commands), self._clock()))
         return picture, decide_all(commands, picture)
 
-    def _write(self, picture: Picture) -> bool:
-        """Put every changed row.  Answers whether the log grew."""
+    def _write(self, picture: Picture) -> None:
+        """Put every changed row."""
         changes = picture.changes
         if not changes:
-            return False
+            return
         for name in _TABLES:
             rows = getattr(changes, name)
             if rows:
@@ -186,9 +191,9 @@ class Writer:
         if changes.principals:
             _write_roles(self._connection, picture)
         self._connection.execute(self._close_batch, (picture.last_log_id, picture.workspace.workspace_id))
-        return bool(changes.log)
 
     def _run_job(self, job: Job) -> None:
+        self._loader.forget()
         try:
             with transaction(self._connection):
                 outcome = job.work(self._connection)
@@ -200,13 +205,14 @@ class Writer:
 
     def _answer(self, pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
         """Ring first, so that listeners and the poster hear of it in the same turn of the loop."""
-        grown, self._grown = self._grown, set()
-        self._loop.call_soon_threadsafe(self._tell, grown, pairs)
+        appended, self._appended = self._appended, []
+        self._loop.call_soon_threadsafe(self._tell, appended, pairs)
 
-    def _tell(self, grown: set[int], pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
-        if grown:
-            self._on_commit(grown)
-        _settle(pairs)
+    def _tell(self, appended: list[Appended], pairs: list[tuple[asyncio.Future[Any], Any]]) -> None:
+        try:
+            self._on_commit(appended)
+        finally:  # whatever becomes of the ring, what was written is answered
+            _settle(pairs)
 
 
 _STOP = object()

@@ -1,5 +1,6 @@
 -- One durable log per workspace, threads and messages, receipts, identity and policy.
 -- Instants are microseconds since 1970 (UTC); JSON and lists are text.  The PostgreSQL twin has the same tables.
+-- CHECK (x = 'a' OR x = 'b'), not IN: for three or more values SQLite would build a table of them for every row.
 
 CREATE TABLE workspaces (
   workspace_id INTEGER PRIMARY KEY,
@@ -28,7 +29,7 @@ CREATE TABLE log (
 CREATE TABLE principals (
   workspace_id INTEGER NOT NULL,
   handle TEXT NOT NULL CHECK (handle LIKE '@_%'),
-  kind TEXT NOT NULL CHECK (kind IN ('agent', 'human', 'system')),
+  kind TEXT NOT NULL CHECK (kind = 'agent' OR kind = 'human' OR kind = 'system'),
   roles TEXT NOT NULL,
   display_name TEXT,
   created_at INTEGER NOT NULL,
@@ -47,8 +48,8 @@ CREATE TABLE role_holders (
 CREATE TABLE threads (
   thread_id TEXT NOT NULL PRIMARY KEY,
   workspace_id INTEGER NOT NULL,
-  type TEXT NOT NULL CHECK (type IN ('conversation', 'workflow', 'incident')),
-  status TEXT NOT NULL CHECK (status IN ('active', 'blocked', 'resolved', 'closed')),
+  type TEXT NOT NULL CHECK (type = 'conversation' OR type = 'workflow' OR type = 'incident'),
+  status TEXT NOT NULL CHECK (status = 'active' OR status = 'blocked' OR status = 'resolved' OR status = 'closed'),
   title TEXT NOT NULL,
   audience_key TEXT,
   created_by TEXT NOT NULL,
@@ -88,12 +89,12 @@ CREATE TABLE messages (
   log_id INTEGER NOT NULL,
   sender TEXT NOT NULL,
   session_id TEXT,
-  kind TEXT NOT NULL CHECK (kind IN ('chat', 'event', 'system')),
+  kind TEXT NOT NULL CHECK (kind = 'chat' OR kind = 'event' OR kind = 'system'),
   subject TEXT,
   body TEXT NOT NULL,
   recipients TEXT NOT NULL,
-  priority TEXT NOT NULL CHECK (priority IN ('high', 'normal', 'low')),
-  wake_policy TEXT NOT NULL CHECK (wake_policy IN ('silent', 'next_turn', 'immediate')),
+  priority TEXT NOT NULL CHECK (priority = 'high' OR priority = 'normal' OR priority = 'low'),
+  wake_policy TEXT NOT NULL CHECK (wake_policy = 'silent' OR wake_policy = 'next_turn' OR wake_policy = 'immediate'),
   tags TEXT NOT NULL,
   in_reply_to TEXT,
   idempotency_key TEXT,
@@ -120,7 +121,7 @@ CREATE TABLE receipts (
   seen_at INTEGER,
   read_at INTEGER,
   archived_at INTEGER,
-  lapsed TEXT CHECK (lapsed IN ('expired', 'retracted', 'superseded')),
+  lapsed TEXT CHECK (lapsed = 'expired' OR lapsed = 'retracted' OR lapsed = 'superseded'),
   PRIMARY KEY (thread_id, seq, recipient),
   CHECK (read_at IS NULL OR seen_at IS NOT NULL),
   CHECK (box <> 0 OR read_at IS NULL)

@@ -1,0 +1,189 @@
+"""What the writer knows of one workspace without asking: facts that earlier batches read or wrote.
+
+One server owns the file and one thread writes it, so what was read stays true until we change it ourselves.  After
+anything but a committed batch (a chore, a failure, another program's write) all of this is forgotten.  Kept is what
+nearly every post asks for: principals, who holds a role, threads with all of their members, and a sender's bucket,
+grants, blocks and causes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from wakeline.core.log import Workspace
+from wakeline.core.picture import Changes, Facts, Needs, Picture
+from wakeline.core.principal import Principal
+from wakeline.core.records import Block, Bucket, Cause, Grant
+from wakeline.core.thread import Member, Thread
+
+_replace = msgspec.structs.replace
+
+
+class _Sender:
+    __slots__ = ("blocks", "bucket", "causes", "grants")
+
+    def __init__(self) -> None:
+        self.bucket: Bucket | None = None
+        self.grants: dict[tuple[str, str], Grant] = {}  # by (scope, owner)
+        self.blocks: dict[str, Block] = {}  # by blocker
+        self.causes: dict[str, Cause] = {}  # by session
+
+
+class Known:
+    """Of a key that is in one of these, everything is known; None says that there is no such row."""
+
+    __slots__ = (
+        "_holders",
+        "_members",
+        "_principals",
+        "_senders",
+        "_thread_ids",
+        "_threads",
+        "_workspace",
+        "learned",
+    )
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.learned = 0  # rows so far: never less than what is kept
+        self._workspace = workspace
+        self._principals: dict[str, Principal | None] = {}
+        self._holders: dict[str, list[str]] = {}  # by role
+        self._threads: dict[str, Thread | None] = {}
+        self._thread_ids: dict[str, str | None] = {}  # by audience key
+        self._members: dict[str, dict[str, Member]] = {}
+        self._senders: dict[str, _Sender] = {}
+
+    # -- questions ----------------------------------------------------------------------------------------------------
+
+    def lacks(self, needs: Needs) -> Needs:
+        """What of this must still be read."""
+        return _replace(
+            needs,
+            handles=needs.handles - self._principals.keys(),
+            roles=needs.roles - self._holders.keys(),
+            guests={
+                (thread_id, handle) for thread_id, handle in needs.guests if not self._is_member(thread_id, handle)
+            },
+            threads=needs.threads - self._threads.keys(),
+            audience_keys=needs.audience_keys - self._thread_ids.keys(),
+            senders=needs.senders - self._senders.keys(),
+        )
+
+    def _is_member(self, thread_id: str, handle: str) -> bool:
+        """Of somebody who is in a thread nobody asks whether they had a glimpse of it."""
+        member = self._members.get(thread_id, {}).get(handle)
+        return member is not None and member.left_at is None
+
+    def facts(self, needs: Needs, now: int, read: Facts | None = None) -> Facts:
+        """What was asked for, together with what was read only now."""
+        facts = Facts(now, self._workspace) if read is None else read
+        threads = list(self._asked_threads(needs))
+        senders = [self._senders[handle] for handle in needs.senders]
+        holders = [(role, handle) for role in needs.roles for handle in self._holders[role]]
+        handles = {*needs.handles, *(handle for _, handle in holders)}
+        principals = [row for handle in handles if (row := self._principals[handle]) is not None]
+        facts.role_holders = holders
+        facts.principals = [*principals, *facts.principals]
+        facts.threads = [*threads, *facts.threads]
+        facts.members = [*self._members_of(threads), *facts.members]
+        facts.grants = [row for sender in senders for row in sender.grants.values()]
+        facts.blocks = [row for sender in senders for row in sender.blocks.values()]
+        facts.causes = [row for sender in senders for row in sender.causes.values()]
+        # Others than senders have buckets too, and those are read each time.
+        facts.buckets = [*(sender.bucket for sender in senders if sender.bucket is not None), *facts.buckets]
+        return facts
+
+    def _asked_threads(self, needs: Needs) -> Iterator[Thread]:
+        for thread_id in (*needs.threads, *(self._thread_ids[key] for key in needs.audience_keys)):
+            thread = None if thread_id is None else self._threads[thread_id]
+            if thread is not None:
+                yield thread
+
+    def _members_of(self, threads: Iterable[Thread]) -> Iterator[Member]:
+        for thread in threads:
+            yield from self._members[thread.thread_id].values()
+
+    # -- learning -----------------------------------------------------------------------------------------------------
+
+    def read(self, lacked: Needs, facts: Facts) -> None:
+        """These keys were looked for, and this was found."""
+        self._principals.update(dict.fromkeys(lacked.handles))
+        self._threads.update(dict.fromkeys(lacked.threads))
+        self._thread_ids.update(dict.fromkeys(lacked.audience_keys))
+        self._senders.update((handle, _Sender()) for handle in lacked.senders)
+        self._holders.update((role, []) for role in lacked.roles)
+        for role, handle in facts.role_holders:
+            self._holders[role].append(handle)
+        self._principals.update((row.handle, row) for row in facts.principals)
+        for thread in facts.threads:
+            self._keep_thread(thread)
+        self._keep_members(facts.members)
+        self._keep_rights(facts.grants, facts.blocks, facts.buckets)
+        self._keep_causes(facts.causes)
+        self.learned += sum(map(len, (lacked.handles, lacked.threads, lacked.audience_keys, lacked.senders)))
+        self.learned += _count(facts)
+
+    def wrote(self, picture: Picture) -> None:
+        """This batch was committed."""
+        changes = picture.changes
+        if not changes:
+            return
+        workspace = self._workspace
+        self._workspace = _replace(workspace, last_log_id=picture.last_log_id, version=workspace.version + 1)
+        self._principals.update(changes.principals)
+        if changes.principals:
+            self._holders.clear()  # rare, and read again in no time
+        for thread in (*changes.threads.values(), *changes.thread_tails.values()):
+            self._keep_thread(thread)
+        self._keep_members(changes.members.values())
+        self._keep_rights(changes.grants.values(), changes.blocks.values(), changes.buckets.values())
+        self._keep_causes(changes.causes.values())
+        self.learned += _count(changes)
+
+    def _keep_thread(self, thread: Thread) -> None:
+        thread_id = thread.thread_id
+        before = self._threads.get(thread_id)
+        if before is not None and before.audience_key is not None and before.audience_key != thread.audience_key:
+            self._thread_ids[before.audience_key] = None  # a closed thread gives up its address
+        if thread.audience_key is not None:
+            self._thread_ids[thread.audience_key] = thread_id
+        self._threads[thread_id] = thread
+        self._members.setdefault(thread_id, {})
+
+    def _keep_members(self, members: Iterable[Member]) -> None:
+        """In the order in which the database lists them, so that a message names its recipients in the same order."""
+        joined = set()
+        for member in members:
+            mine = self._members[member.thread_id]
+            if member.handle not in mine:
+                joined.add(member.thread_id)
+            mine[member.handle] = member
+        for thread_id in joined:
+            self._members[thread_id] = dict(sorted(self._members[thread_id].items()))
+
+    def _keep_rights(self, grants: Iterable[Grant], blocks: Iterable[Block], buckets: Iterable[Bucket]) -> None:
+        """Of senders that were asked for; of others they will be read when they are."""
+        for grant in grants:
+            if grant.grantee in self._senders:
+                self._senders[grant.grantee].grants[grant.scope, grant.owner] = grant
+        for block in blocks:
+            if block.blocked in self._senders:
+                self._senders[block.blocked].blocks[block.blocker] = block
+        for bucket in buckets:
+            if bucket.sender in self._senders:
+                self._senders[bucket.sender].bucket = bucket
+
+    def _keep_causes(self, causes: Iterable[Cause]) -> None:
+        for cause in causes:
+            if cause.handle in self._senders:
+                self._senders[cause.handle].causes[cause.session_id] = cause
+
+
+def _count(rows: Facts | Changes) -> int:
+    kept: tuple[Any, ...] = (
+        rows.principals, rows.threads, rows.members, rows.grants, rows.blocks, rows.buckets, rows.causes,
+    )  # fmt: skip
+    return sum(map(len, kept))
