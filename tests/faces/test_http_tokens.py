@@ -132,12 +132,12 @@ FORGERIES: list[Forge] = [
 @pytest.mark.parametrize("forge", FORGERIES, ids=lambda forge: forge.__name__.strip("_"))
 def test_a_forged_token_opens_nothing(vault: ServerProcess, alice: Actor, issuer: IssuerKey, forge: Forge) -> None:
     assert alice.token is not None
-    before = operator(vault).get("/v1/status")
+    before = operator(vault).get("/v1/status")["position"]
     for answer in knock(vault, f"Bearer {forge(alice.token, issuer)}"):
         assert answer.status == 401
         error_of(answer, "TOKEN_INVALID")
         assert answer.headers["www-authenticate"] == "Bearer"
-    assert operator(vault).get("/v1/status") == before
+    assert operator(vault).get("/v1/status")["position"] == before  # the search index follows when it likes
 
 
 @pytest.mark.guarantee("G-TOKEN")
