@@ -55,9 +55,8 @@ def knock(server: ServerProcess, credentials: str | None) -> list[Answer]:
     connection = server.connect()
     answers = []
     for method, template in DOORS:
-        path = template.format(
-            message_id=NOWHERE, thread_id=NOWHERE, dead_letter_id=NOWHERE, handle="@human", jti=NOWHERE
-        )
+        ids = dict.fromkeys(("message_id", "thread_id", "dead_letter_id", "jti", "session_id"), NOWHERE)
+        path = template.format(handle="@human", **ids)
         headers = {} if credentials is None else {"Authorization": credentials}
         connection.request(method, path, None if method == "GET" else json.dumps(BODY), headers)
         answer = connection.getresponse()

@@ -9,15 +9,15 @@ from msgspec import UNSET, Meta, UnsetType
 
 from wakeline.wire.common import Answer, Handle, Instant, Key, Moment, Query, Request, Role, Scope
 
-ClockTime = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$(?!\n)", examples=["22:00"])]
+CLOCK_PATTERN = r"^([01][0-9]|2[0-3]):[0-5][0-9]$(?!\n)"
 TimeZone = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_+/-]{1,64}$(?!\n)", examples=["Europe/Berlin"])]
 
 
 class QuietHours(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Daily hours without wakes, by the clock of a time zone; they may go across midnight."""
 
-    from_: ClockTime = msgspec.field(name="from")
-    until: ClockTime
+    from_: Annotated[str, Meta(pattern=CLOCK_PATTERN, examples=["22:00"])] = msgspec.field(name="from")
+    until: Annotated[str, Meta(pattern=CLOCK_PATTERN, examples=["07:00"])]
     time_zone: TimeZone
 
 
