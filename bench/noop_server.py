@@ -11,7 +11,7 @@ import sys
 
 from wakeline import wire
 from wakeline.core.principal import Caller
-from wakeline.runtime import bootstrap, clock, settings
+from wakeline.runtime import bootstrap, clock, parts, settings
 from wakeline.service.messages import Messages
 
 
@@ -32,7 +32,7 @@ _ANSWER = wire.Posted(
 
 
 def main() -> int:
-    bootstrap.Messages = NoopMessages  # type: ignore[attr-defined]  # the one part that differs
+    parts.Messages = NoopMessages  # type: ignore[attr-defined]  # the one part that differs
     return bootstrap.serve(settings.load({}, os.environ)[0])
 
 
