@@ -119,6 +119,7 @@ CASES: dict[str, tuple[Wake, Circumstances, Verdict]] = {
 }  # fmt: skip
 
 
+@pytest.mark.guarantee("G-WAKE-DECISION")
 @pytest.mark.parametrize(("one", "given_", "verdict"), CASES.values(), ids=CASES.keys())
 def test_a_wake_is_decided_by_its_facts(one: Wake, given_: Circumstances, verdict: Verdict) -> None:
     assert decide_wake(one, given_, NOW) == verdict
@@ -167,10 +168,12 @@ def test_a_cursor_moves_forward_and_forgets_its_error() -> None:
     assert advance(CURSOR, 11, "d11", NOW + 1) == Cursor(1, "c", "log", "", 11, "d11", NOW + 1, None, NOW + 1)
 
 
+@pytest.mark.guarantee("G-CURSOR")
 def test_the_same_delivery_again_changes_nothing() -> None:
     assert advance(CURSOR, 10, "d10", NOW + 1) is CURSOR
 
 
+@pytest.mark.guarantee("G-CURSOR")
 @pytest.mark.parametrize(("sequence", "delivery_id"), [(10, "other"), (9, "d9"), (0, "d0")])
 def test_a_cursor_never_goes_back(sequence: int, delivery_id: str) -> None:
     with pytest.raises(Conflict) as refused:

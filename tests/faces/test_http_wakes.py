@@ -92,7 +92,6 @@ async def requests(receiver: Receiver, number: int) -> list[Any]:
     return receiver.requests
 
 
-@pytest.mark.guarantee("G-WEBHOOK")
 async def test_a_message_reaches_its_receivers_webhook_signed_with_the_key_shown_once(
     ann: Agent, bob: Agent, receiver: Receiver
 ) -> None:
@@ -107,6 +106,7 @@ async def test_a_message_reaches_its_receivers_webhook_signed_with_the_key_shown
     assert "signing_key" not in shown
 
 
+@pytest.mark.guarantee("G-WAKE-EVIDENCE")
 async def test_every_step_of_a_delivery_can_be_looked_at(ann: Agent, bob: Agent, receiver: Receiver) -> None:
     await bob.subscribe(receiver.url())
     await ann.send(bob)
@@ -117,7 +117,7 @@ async def test_every_step_of_a_delivery_can_be_looked_at(ann: Agent, bob: Agent,
     assert shown["body"] == json.loads(receiver.requests[0].body)
 
 
-@pytest.mark.guarantee("G-PRIVATE")
+@pytest.mark.guarantee("G-WAKE-EVIDENCE")
 async def test_a_delivery_is_nobody_elses_business(ann: Agent, bob: Agent, receiver: Receiver) -> None:
     made = await bob.subscribe(receiver.url())
     await ann.send(bob)
@@ -132,7 +132,6 @@ async def test_a_delivery_is_nobody_elses_business(ann: Agent, bob: Agent, recei
     await ann.call("GET", f"/v1/deliveries?handle={bob.handle}", expect=403)
 
 
-@pytest.mark.guarantee("G-IDENTICAL")
 async def test_a_receiver_that_fails_gets_the_same_bytes_again(ann: Agent, bob: Agent) -> None:
     async with Receiver(answers(status(500), status(503), OK)) as receiver:
         await bob.subscribe(receiver.url())
@@ -186,6 +185,7 @@ async def test_what_failed_can_be_sent_again_by_its_owner(ann: Agent, bob: Agent
         assert made["subscription_id"] == again["subscription_id"]
 
 
+@pytest.mark.guarantee("G-WAKE-FLOOD")
 async def test_a_flood_becomes_one_wake_and_one_digest(ann: Agent, bob: Agent, receiver: Receiver) -> None:
     await bob.subscribe(receiver.url(), window=2)
     for _ in range(30):
@@ -227,6 +227,7 @@ POSITIONS = {
 }
 
 
+@pytest.mark.guarantee("G-RESYNC")
 @pytest.mark.parametrize(("body", "expect"), POSITIONS.values(), ids=POSITIONS.keys())
 async def test_a_position_is_judged_before_anything_is_replayed(
     bob: Agent, receiver: Receiver, body: dict[str, Any], expect: int

@@ -80,6 +80,7 @@ async def test_a_reply_is_found_by_the_message_and_by_the_thread_that_it_answers
     assert woken == {row.subscription_id for row in rows}
 
 
+@pytest.mark.guarantee("G-WAKE-DECISION")
 async def test_nobody_is_woken_by_their_own_message(bell: Bell) -> None:
     await bell.subscribe("@ann")
     await send(bell.store, agent(bell.workspace, "@ann"), "@ann")
@@ -109,6 +110,7 @@ async def test_a_grant_wakes_who_got_it(bell: Bell) -> None:
     assert (payload["scope"], payload["grantedBy"]) == ("CAN_REPLY_TO", "@ann")
 
 
+@pytest.mark.guarantee("G-WAKE-ONCE")
 async def test_two_nodes_that_match_the_same_stretch_wake_once(place: Place, bell: Bell) -> None:
     await bell.subscribe("@bob")
     await send(bell.store, agent(bell.workspace, "@ann"), "@bob")
@@ -119,6 +121,7 @@ async def test_two_nodes_that_match_the_same_stretch_wake_once(place: Place, bel
     assert len(await bell.deliveries()) == 1
 
 
+@pytest.mark.guarantee("G-WAKE-ONCE")
 async def test_a_restart_matches_what_was_left_and_nothing_twice(bell: Bell) -> None:
     await bell.subscribe("@bob", coalesce_window=0)
     await send(bell.store, agent(bell.workspace, "@ann"), "@bob")
@@ -132,6 +135,7 @@ async def test_a_restart_matches_what_was_left_and_nothing_twice(bell: Bell) -> 
 # -- coalesce ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee("G-WAKE-FLOOD")
 async def test_a_flood_makes_one_wake_and_one_digest(sqlite: SqlitePlace) -> None:
     bell = await a_bell(sqlite)
     row = await bell.subscribe("@bob")
@@ -195,6 +199,7 @@ async def test_what_was_read_meanwhile_is_not_rung(sqlite: SqlitePlace) -> None:
     assert await bell.wakes(row) == []  # nothing is left to plan
 
 
+@pytest.mark.guarantee("G-WAKE-ONCE")
 async def test_an_event_that_arrives_while_its_queue_is_flushed_rings_later(bell: Bell) -> None:
     row = await bell.subscribe("@bob", coalesce_window=0)
     await send(bell.store, agent(bell.workspace, "@ann"), "@bob")
@@ -267,6 +272,7 @@ async def test_a_refusal_degrades_at_once(bell: Bell) -> None:
     assert (delivery.outcome, delivery.attempts) == ("failed", 1)
 
 
+@pytest.mark.guarantee("G-WAKE-FENCE")
 async def test_an_expired_lease_is_claimed_again_and_its_former_holder_changes_nothing(sqlite: SqlitePlace) -> None:
     bell = await a_bell(sqlite)
     await bell.subscribe("@bob")
@@ -291,6 +297,7 @@ async def test_a_node_that_comes_back_takes_up_what_it_was_carrying(bell: Bell) 
     assert again.delivery.attempts == 2
 
 
+@pytest.mark.guarantee("G-WAKE-ONCE")
 async def test_two_nodes_claim_a_delivery_once(sqlite: SqlitePlace) -> None:
     bell = await a_bell(sqlite)
     await bell.subscribe("@bob")
@@ -340,6 +347,7 @@ async def test_a_receiver_that_is_not_connected_gets_it_when_it_is(bell: Bell) -
     assert [wake.reason for wake in await bell.wakes(row)] == [Why.NO_CONNECTION]
 
 
+@pytest.mark.guarantee("G-WAKE-DECISION")
 async def test_a_budget_that_is_used_up_holds_until_it_refills(sqlite: SqlitePlace) -> None:
     bell = await a_bell(sqlite, wake_budget_per_hour=2)
     row = await bell.subscribe("@bob", coalesce_window=0)
@@ -355,6 +363,7 @@ async def test_a_budget_that_is_used_up_holds_until_it_refills(sqlite: SqlitePla
     assert len(await bell.flush()) == 1
 
 
+@pytest.mark.guarantee("G-WAKE-FENCE")
 async def test_what_a_removed_subscription_still_had_is_dropped_and_fenced_off(bell: Bell) -> None:
     row = await bell.subscribe("@bob", coalesce_window=0)
     for _ in range(2):

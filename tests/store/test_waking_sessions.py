@@ -34,6 +34,7 @@ async def beat(bell: Bell, presence: str, **said: Any) -> str:
     return session.session_id
 
 
+@pytest.mark.guarantee("G-WAKE-DECISION")
 async def test_a_session_that_is_busy_is_woken_when_it_is_idle(bell: Bell) -> None:
     row = await bell.subscribe("@bob", **BRIDGE)
     session_id = await beat(bell, "waitingOnApproval")
