@@ -56,7 +56,12 @@ def knock(server: ServerProcess, credentials: str | None) -> list[Answer]:
     answers = []
     for method, template in DOORS:
         path = template.format(
-            message_id=NOWHERE, thread_id=NOWHERE, dead_letter_id=NOWHERE, handle="@human", jti=NOWHERE
+            message_id=NOWHERE,
+            thread_id=NOWHERE,
+            dead_letter_id=NOWHERE,
+            subscription_id=NOWHERE,
+            handle="@human",
+            jti=NOWHERE,
         )
         headers = {} if credentials is None else {"Authorization": credentials}
         connection.request(method, path, None if method == "GET" else json.dumps(BODY), headers)
