@@ -55,8 +55,8 @@ def knock(server: ServerProcess, credentials: str | None) -> list[Answer]:
     connection = server.connect()
     answers = []
     for method, template in DOORS:
-        ids = dict.fromkeys(("message_id", "thread_id", "dead_letter_id", "jti", "session_id"), NOWHERE)
-        path = template.format(handle="@human", **ids)
+        names = ("message_id", "thread_id", "dead_letter_id", "jti", "session_id", "subscription_id", "delivery_id")
+        path = template.format(handle="@human", **dict.fromkeys(names, NOWHERE))
         headers = {} if credentials is None else {"Authorization": credentials}
         connection.request(method, path, None if method == "GET" else json.dumps(BODY), headers)
         answer = connection.getresponse()

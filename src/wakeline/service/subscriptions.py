@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from wakeline import wire
@@ -16,6 +17,7 @@ from wakeline.core.principal import Caller
 from wakeline.core.signature import encode_key
 from wakeline.core.subscription import Filters, Subscription, parse_filters, parse_metadata
 from wakeline.core.subscription_queries import EverySubscription, OneSubscription, SubscriptionsOf
+from wakeline.core.wake_queries import Held, HeldWakes
 from wakeline.errors import Forbidden
 from wakeline.flow.amend import Change, Resume, RotateKey, Unsubscribe, Update, may_manage, unknown
 from wakeline.flow.subscribe import EnsureDefault, Route, Subscribe
@@ -103,7 +105,12 @@ class Subscriptions:
         )
 
     async def get(self, caller: Caller, subscription_id: str) -> wire.WakeSubscriptionView:
-        return view(await self._find(caller, subscription_id))
+        row = await self._find(caller, subscription_id)
+        store = self._context.store
+        held = await store.read(HeldWakes(caller.workspace_id, row.handle, await store.now()))
+        return msgspec.structs.replace(
+            view(row), held=[_held(one) for one in held if one.subscription_id == subscription_id]
+        )
 
     async def change(self, caller: Caller, subscription_id: str, request: wire.ChangeWake) -> wire.WakeSubscriptionView:
         check_claims(caller, request)
@@ -212,3 +219,8 @@ def _metrics(row: Subscription) -> wire.WakeMetrics:
         latency_average_seconds=row.latency_total / row.rings / SECOND if row.rings else None,
         latency_most_seconds=row.latency_most / SECOND,
     )
+
+
+def _held(row: Held) -> wire.HeldView:
+    until = None if row.until is None else to_datetime(row.until)
+    return wire.HeldView(state=row.state, reason=row.reason, count=row.count, until=until)

@@ -103,6 +103,7 @@ from wakeline.wire.sessions import (
 from wakeline.wire.subscriptions import (
     ChangeWake,
     HarnessTarget,
+    HeldView,
     ManagedFilters,
     ManagedMetadata,
     ManagedState,
@@ -183,6 +184,7 @@ __all__ = [
     "HarnessTarget",
     "Health",
     "HeartbeatSession",
+    "HeldView",
     "Id",
     "Inbox",
     "InboxQuery",

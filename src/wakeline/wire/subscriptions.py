@@ -103,6 +103,15 @@ class WakeMetrics(Answer, frozen=True):
     latency_most_seconds: float
 
 
+class HeldView(Answer, frozen=True):
+    """Wakes that did not ring yet: how many, why, and until when, if that is known."""
+
+    state: str
+    reason: str | None
+    count: int
+    until: Instant | None
+
+
 class WakeSubscriptionView(Answer, frozen=True):
     subscription_id: str
     handle: str
@@ -119,6 +128,7 @@ class WakeSubscriptionView(Answer, frozen=True):
     created_at: Instant
     updated_at: Instant
     metrics: WakeMetrics
+    held: list[HeldView] | UnsetType = UNSET
     signing_key: str | UnsetType = UNSET
 
 

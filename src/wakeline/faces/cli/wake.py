@@ -169,6 +169,7 @@ def _view(row: dict[str, Any]) -> str:
         "old key signs": ago(row["previous_key_until"]) or None,
         "created": ago(row["created_at"]),
         "changed": ago(row["updated_at"]),
+        "held": ", ".join(_held(one) for one in row.get("held") or []) or "nothing",
         "events": metrics["events"],
         "rings": metrics["rings"],
         "coalesced": metrics["coalesced"],
@@ -210,6 +211,11 @@ def _rotated_view(answer: dict[str, Any]) -> str:
     until = ago(answer["previous_key_until"])
     old = f"the old key stops signing {until}" if until else "the old key signs no more"
     return "\n".join([*_key_lines(answer), old])
+
+
+def _held(one: dict[str, Any]) -> str:
+    until = f" until {one['until']}" if one["until"] else ""
+    return f"{one['count']} {one['reason'] or one['state']}{until}"
 
 
 COMMANDS = {
