@@ -35,7 +35,10 @@ def alice(place: ServerProcess) -> Actor:
 
 @pytest.fixture
 def bob(place: ServerProcess) -> Actor:
-    return new_agent(place, "bob")
+    """Who wants no wakes of the engine's: these tests push their own."""
+    actor = new_agent(place, "bob")
+    actor.post("/v1/wake-subscriptions", trigger="SENT_TO_ME", harness_target="disabled")
+    return actor
 
 
 # -- the handshake era ------------------------------------------------------------------------------------------------
