@@ -34,7 +34,7 @@ from wakeline.runtime.matcher import Matcher
 
 _log = logging.getLogger(__name__)
 
-AT_ONCE = 200
+AT_ONCE = 100
 CARRIED = 256
 TICK_SECONDS = 1.0
 AGAIN_SECONDS = 1.0

@@ -26,7 +26,8 @@ R = TypeVar("R")
 
 # A keyed read of at most this many rows is done on the event loop: a thread would cost four times as much.
 INLINE_LIMIT = 100
-_SCANS = frozenset({"status_figures"})
+_SCANS = frozenset({"status_figures", "stranded_subscriptions", "unconnected_subscriptions", "pulses_due"})
+_STRETCHES = frozenset({"wake_messages", "wake_rows", "unblocked"})
 
 
 class SqliteStore(Chores):
@@ -151,4 +152,6 @@ class SqliteStore(Chores):
 
 def _is_bounded(query: Query[Any]) -> bool:
     limit = getattr(query, "limit", 1)
+    if query.statement() in _STRETCHES:
+        limit = query.until - query.after  # type: ignore[attr-defined]  # they are the ones that have both
     return limit <= INLINE_LIMIT and query.statement() not in _SCANS
