@@ -32,6 +32,7 @@ MESSAGE: dict[str, Any] = {
     "in_reply_to": ID,
     "idempotency_key": "k",
     "expires_at": "2030-01-01T00:00:00Z",
+    "answer_by": "2029-01-01T00:00:00Z",
     "supersedes": ID,
     "metadata": {"a": 1},
     "session_id": "s",
