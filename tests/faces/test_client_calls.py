@@ -220,7 +220,8 @@ def test_every_call_is_in_the_table_above() -> None:
 
 def test_the_client_has_a_method_for_every_call() -> None:
     missing = {name for name in makers() if not hasattr(Client, name)}
-    assert missing == {"stream_events", "get_readiness"}  # `events` is better, and probes are for the doctor
+    # `events` and `wakes` are better, and probes are for the doctor
+    assert missing == {"stream_events", "stream_wakes", "get_readiness"}
     for name, made in makers().items():
         if name not in missing:
             assert getattr(Client, name).__doc__ == made.__doc__
