@@ -143,6 +143,8 @@ def test_an_auditor_writes_nothing(node: ServerProcess, alice: Actor, bob: Actor
         "resume_wake_subscription": None,
         "rotate_wake_key": None,
         "manage_wake_subscription": {"action": "subscribe", "trigger": "SENT_TO_ME"},
+        "retry_delivery": None,
+        "resync_wake_subscription": {"since_log_id": 0},
         "add_workspace": {"name": "auditors-own"},
         "prune_log": {"keep": 0},
     }
@@ -157,9 +159,10 @@ def test_an_auditor_writes_nothing(node: ServerProcess, alice: Actor, bob: Actor
             jti=NOWHERE,
             dead_letter_id=NOWHERE,
             subscription_id=NOWHERE,
+            delivery_id=NOWHERE,
         )
         answer = auditor.call(writing[name].method, path, body)
-        hidden = ("TOKEN_NOT_FOUND", "SUBSCRIPTION_NOT_FOUND")
+        hidden = ("TOKEN_NOT_FOUND", "SUBSCRIPTION_NOT_FOUND", "DELIVERY_NOT_FOUND")
         assert answer.code in ("ROLE_FORBIDDEN", "OPERATOR_REQUIRED", *hidden), name
     assert operator(node).get("/v1/status")["position"] == before
 

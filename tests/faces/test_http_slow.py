@@ -109,7 +109,7 @@ def test_waiting_for_a_reply_is_no_slow_request(alice: Actor, hasty: ServerProce
 
 
 def test_the_beginning_of_the_next_request_waits_for_the_answer_to_this_one(alice: Actor) -> None:
-    body = to_json({"to": [alice.handle], "body": "ask", "wait_seconds": PATIENCE * 3})
+    body = to_json({"to": ["@human"], "body": "ask", "wait_seconds": PATIENCE * 3})
     next_one = head("GET", "/v1/whoami", alice.token)
     with socket.create_connection(address(alice.server), timeout=20) as connection:
         connection.sendall(post(alice, body) + body)
