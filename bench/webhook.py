@@ -23,6 +23,7 @@ from wakeline.testing.server import ServerProcess
 NAME = "webhook"
 UNIT = "ms"
 WARM_UP = 30
+PAUSE_SECONDS = 0.005  # one event at a time: what is settled of the last one is not in the way of the next
 BURST = 1_000
 BURST_WINDOW = 20  # seconds; long enough for the burst
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -83,6 +84,7 @@ def from_post(port: int, sender: str, receiver: str, handle: str, posts: int) ->
         began = time.perf_counter()
         _call(line, sender, "POST", "/v1/messages", message)
         took.append(taker.wait() - began)
+        time.sleep(PAUSE_SECONDS)
     _call(line, receiver, "DELETE", f"/v1/wake-subscriptions/{made['subscription_id']}", None)
     return took[WARM_UP:]
 
@@ -108,6 +110,7 @@ def bare(posts: int) -> list[float]:
         line.getresponse().read()
         line.close()
         took.append(taker.wait() - began)
+        time.sleep(PAUSE_SECONDS)
     return took[WARM_UP:]
 
 
@@ -120,6 +123,7 @@ def synced(folder: Path, times: int) -> list[float]:
             file.write(b"x" * 4096)
             os.fsync(file.fileno())
             took.append(time.perf_counter() - began)
+            time.sleep(PAUSE_SECONDS)
     return took[WARM_UP:]
 
 

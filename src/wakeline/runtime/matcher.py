@@ -1,7 +1,8 @@
 """Follows the log for subscriptions: reads a stretch, finds what it means to them, hands it to the writer.
 
-Where nobody subscribes it only remembers how far it has come.  The cursor is stored with the wakes that it led to; a
-stretch without any moves it in memory, and `save` stores that now and then, so that pruning can go on.
+Where nobody subscribes nothing is read until the log tells of the first subscription.  The cursor is stored with the
+wakes that it led to; a stretch without any moves it in memory, and `save` stores that now and then, so that pruning can
+go on.
 """
 
 from __future__ import annotations
@@ -38,27 +39,46 @@ class Matcher:
         self._stamp = stamp
         self._reached: dict[int, int] = {}
         self._stored: dict[int, int] = {}
+        self._idle: set[int] = set()  # workspaces in which nobody subscribes
 
     async def follow(self, workspace_id: int) -> list[Planned]:
         """Everything up to the end of the log.  Answers what is to be brought out now."""
         planned: list[Planned] = []
+        if workspace_id in self._idle:
+            return planned
         reached = await self._start(workspace_id)
         while True:
             [[workspace], wanted] = await self._store.read_together(
                 WorkspaceById(workspace_id), AnySubscription(workspace_id)
             )
             end = workspace.last_log_id
+            if not wanted:
+                self._idle.add(workspace_id)
+                reached = max(reached, end)
+            self._reached[workspace_id] = reached
             if reached >= end:
                 return planned
-            until = min(end, reached + STRETCH) if wanted else end
-            if wanted:
-                planned += await self._match(workspace_id, reached, until)
+            until = min(end, reached + STRETCH)
+            planned += await self._match(workspace_id, reached, until)
             self._reached[workspace_id] = reached = until
 
-    async def save(self) -> None:
+    def is_idle(self, workspace_id: int) -> bool:
+        return workspace_id in self._idle
+
+    def expect(self, row: LogEntry) -> None:
+        """The log tells of a new subscription.  What came before it concerns nobody where nobody subscribed."""
+        if row.workspace_id in self._idle:
+            self._idle.discard(row.workspace_id)
+            self._reached[row.workspace_id] = max(self._reached[row.workspace_id], row.log_id - 1)
+
+    async def save(self) -> list[Planned]:
+        """Also where nobody subscribes: pruning waits for us, and a lost word of a new subscription is made good."""
+        idle, self._idle = self._idle, set()
+        planned = [one for workspace_id in idle for one in await self.follow(workspace_id)]
         for workspace_id, reached in list(self._reached.items()):
             if reached > self._stored.get(workspace_id, 0):
                 await self._submit(workspace_id, reached, [], [], [])
+        return planned
 
     async def _start(self, workspace_id: int) -> int:
         if workspace_id not in self._reached:

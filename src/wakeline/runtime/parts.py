@@ -118,6 +118,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
     waker = _waker(settings, store, box, webhooks, push)
     pushes.on_arrival(partial(_greet, subscriptions, waker))
     pushes.on_departure(waker.disconnected)
+    hub.on_control(waker.hear)
     return Parts(store, services, hub, retention, issuer, webhooks, waker, rails)
 
 

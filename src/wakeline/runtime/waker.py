@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from wakeline.core.instant import SECOND
+from wakeline.core.log import LogEntry
 from wakeline.core.parcel import Adapter, Failed, Parcel, Result
 from wakeline.core.queries import AllWorkspaces
 from wakeline.core.store import Store
@@ -80,6 +81,12 @@ class Waker:
         self._pending.add(workspace_id)
         self._ring.set()
 
+    def hear(self, row: LogEntry) -> None:
+        """Of a control row, wherever it was written."""
+        if row.kind == "subscription.created":
+            self._matcher.expect(row)
+            self.look(row.workspace_id)
+
     def connected(self, workspace_id: int, handle: str) -> None:
         """A receiver has come: what waits for it may go out."""
         self._handles.add((workspace_id, handle))
@@ -122,7 +129,8 @@ class Waker:
             pending |= {workspace.workspace_id for workspace in await self._store.read(AllWorkspaces())}
         for workspace_id in pending - {0}:
             self._carry_all(await self._matcher.follow(workspace_id))
-        self._timer.set()
+            if not self._matcher.is_idle(workspace_id):
+                self._timer.set()
         return True
 
     async def _tick(self) -> bool:
@@ -139,7 +147,7 @@ class Waker:
     async def _supervise(self) -> bool:
         """What no timer knows of is looked at again all the same."""
         await asyncio.sleep(self._rules.supervisor_seconds)
-        await self._matcher.save()
+        self._carry_all(await self._matcher.save())
         for rows in (await self._store.read(StrandedSubscriptions(AT_ONCE)), await self._unconnected()):
             await self._flush_all(rows)
         return True

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 PAGE = 100
 RETRY_SECONDS = 1.0
-CONTROL = frozenset({"token.revoked", "agent.changed"})
+CONTROL = frozenset({"token.revoked", "agent.changed", "subscription.created"})
 
 
 class _Place:
