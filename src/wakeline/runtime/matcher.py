@@ -27,7 +27,7 @@ from wakeline.flow.find import ENDS_HOLDS, find_messages, find_occurrence, occur
 from wakeline.flow.match import CONSUMER, Found, Match
 from wakeline.flow.plan import Planned, Stamp
 
-STRETCH = 500
+STRETCH = 100  # rows at a time; so short a stretch is read on the event loop
 
 MakeStamp = Callable[[int, set[str]], Stamp]  # for these receivers of this workspace
 
@@ -48,8 +48,13 @@ class Matcher:
             return planned
         reached = await self._start(workspace_id)
         while True:
-            [[workspace], wanted] = await self._store.read_together(
-                WorkspaceById(workspace_id), AnySubscription(workspace_id)
+            stretch = (workspace_id, reached, reached + STRETCH)
+            [[workspace], wanted, messages, rows, unblocked] = await self._store.read_together(
+                WorkspaceById(workspace_id),
+                AnySubscription(workspace_id),
+                WakeMessages(*stretch),
+                WakeRows(*stretch),
+                Unblocked(*stretch),
             )
             end = workspace.last_log_id
             if not wanted:
@@ -59,7 +64,7 @@ class Matcher:
             if reached >= end:
                 return planned
             until = min(end, reached + STRETCH)
-            planned += await self._match(workspace_id, reached, until)
+            planned += await self._match(workspace_id, until, messages, rows, set(unblocked))
             self._reached[workspace_id] = reached = until
 
     def is_idle(self, workspace_id: int) -> bool:
@@ -86,13 +91,10 @@ class Matcher:
             self._reached[workspace_id] = self._stored[workspace_id] = rows[0] if rows else 0
         return self._reached[workspace_id]
 
-    async def _match(self, workspace_id: int, after: int, until: int) -> list[Planned]:
-        stretch = (workspace_id, after, until)
-        [messages, rows, unblocked] = await self._store.read_together(
-            WakeMessages(*stretch), WakeRows(*stretch), Unblocked(*stretch)
-        )
+    async def _match(
+        self, workspace_id: int, until: int, messages: list[MatchedMessage], rows: list[LogEntry], again: set[str]
+    ) -> list[Planned]:
         found = find_messages(messages)
-        again = set(unblocked)
         for row in rows:
             found += await self._find(workspace_id, row)
             if row.kind in ENDS_HOLDS:

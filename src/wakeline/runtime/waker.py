@@ -67,6 +67,7 @@ class Waker:
         self._monotonic = monotonic
         self._matcher = Matcher(store, rules, self._stamp)
         self._pending: set[int] = {0}
+        self._loop = asyncio.get_running_loop()
         self._ring = asyncio.Event()
         self._timer = asyncio.Event()
         self._carrying = asyncio.Semaphore(CARRIED)
@@ -79,7 +80,8 @@ class Waker:
 
     def look(self, workspace_id: int) -> None:
         self._pending.add(workspace_id)
-        self._ring.set()
+        # A turn later: who posted is answered before we begin to read.
+        self._loop.call_soon(self._ring.set)
 
     def hear(self, row: LogEntry) -> None:
         """Of a control row, wherever it was written."""
