@@ -63,7 +63,8 @@ class Bell:
         self.rules = WakeRules(**rules)
         self.node = node
         self.here: frozenset[str] = frozenset()
-        self.matcher = Matcher(store, self.rules, self._stamp)
+        self._planned: list[Planned] = []
+        self.matcher = Matcher(store, self.rules, self._stamp, self._planned.extend)
 
     def _stamp(self, _workspace_id: int, handles: set[str]) -> Stamp:
         return Stamp(new_id(), self.node, frozenset({Target.WEBHOOK, Target.MCP}), self.here & handles)
@@ -77,7 +78,10 @@ class Bell:
         return row
 
     async def match(self) -> list[Planned]:
-        return await self.matcher.follow(self.workspace.workspace_id)
+        await self.matcher.follow(self.workspace.workspace_id)
+        planned = list(self._planned)
+        self._planned.clear()
+        return planned
 
     async def flush(self) -> list[Planned]:
         """Plan what is due by now."""

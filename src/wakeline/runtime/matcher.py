@@ -30,22 +30,23 @@ from wakeline.flow.plan import Planned, Stamp
 STRETCH = 100  # rows at a time; so short a stretch is read on the event loop
 
 MakeStamp = Callable[[int, set[str]], Stamp]  # for these receivers of this workspace
+Carry = Callable[[list[Planned]], None]  # what is to be brought out at once
 
 
 class Matcher:
-    def __init__(self, store: Store, rules: WakeRules, stamp: MakeStamp) -> None:
+    def __init__(self, store: Store, rules: WakeRules, stamp: MakeStamp, carry: Carry) -> None:
         self._store = store
         self._rules = rules
         self._stamp = stamp
+        self._carry = carry
         self._reached: dict[int, int] = {}
         self._stored: dict[int, int] = {}
         self._idle: set[int] = set()  # workspaces in which nobody subscribes
 
-    async def follow(self, workspace_id: int) -> list[Planned]:
-        """Everything up to the end of the log.  Answers what is to be brought out now."""
-        planned: list[Planned] = []
+    async def follow(self, workspace_id: int) -> None:
+        """Everything up to the end of the log."""
         if workspace_id in self._idle:
-            return planned
+            return
         reached = await self._start(workspace_id)
         while True:
             stretch = (workspace_id, reached, reached + STRETCH)
@@ -62,9 +63,9 @@ class Matcher:
                 reached = max(reached, end)
             self._reached[workspace_id] = reached
             if reached >= end:
-                return planned
+                return
             until = min(end, reached + STRETCH)
-            planned += await self._match(workspace_id, until, messages, rows, set(unblocked))
+            await self._match(workspace_id, until, messages, rows, set(unblocked))
             self._reached[workspace_id] = reached = until
 
     def is_idle(self, workspace_id: int) -> bool:
@@ -76,14 +77,14 @@ class Matcher:
             self._idle.discard(row.workspace_id)
             self._reached[row.workspace_id] = max(self._reached[row.workspace_id], row.log_id - 1)
 
-    async def save(self) -> list[Planned]:
+    async def save(self) -> None:
         """Also where nobody subscribes: pruning waits for us, and a lost word of a new subscription is made good."""
         idle, self._idle = self._idle, set()
-        planned = [one for workspace_id in idle for one in await self.follow(workspace_id)]
+        for workspace_id in idle:
+            await self.follow(workspace_id)
         for workspace_id, reached in list(self._reached.items()):
             if reached > self._stored.get(workspace_id, 0):
                 await self._submit(workspace_id, reached, [], [], [])
-        return planned
 
     async def _start(self, workspace_id: int) -> int:
         if workspace_id not in self._reached:
@@ -93,15 +94,14 @@ class Matcher:
 
     async def _match(
         self, workspace_id: int, until: int, messages: list[MatchedMessage], rows: list[LogEntry], again: set[str]
-    ) -> list[Planned]:
+    ) -> None:
         found = find_messages(messages)
         for row in rows:
             found += await self._find(workspace_id, row)
             if row.kind in ENDS_HOLDS:
                 again.update(await self._store.read(OpenSubscriptions(workspace_id, row.stream.partition(":")[2])))
-        if not found and not again:
-            return []
-        return await self._submit(workspace_id, until, found, sorted(again), messages)
+        if found or again:
+            await self._submit(workspace_id, until, found, sorted(again), messages)
 
     async def _find(self, workspace_id: int, row: LogEntry) -> list[Found]:
         what = occurrence(row)
@@ -115,14 +115,13 @@ class Matcher:
 
     async def _submit(
         self, workspace_id: int, until: int, found: list[Found], again: list[str], messages: list[MatchedMessage]
-    ) -> list[Planned]:
+    ) -> None:
         now = await self._store.now()
         quiet = frozenset(row.subscription_id for row in messages if self._cannot_ring(row, now))
         stamp = self._stamp(workspace_id, {one.handle for one in found})
         command = Match(workspace_id, until, tuple(found), tuple(again), quiet - set(again), self._rules, stamp)
-        planned = await self._store.submit(command)
+        self._carry(await self._store.submit(command))
         self._stored[workspace_id] = until
-        return planned
 
     def _cannot_ring(self, row: MatchedMessage, now: int) -> bool:
         """Inside its window, or with a delivery under way: its wakes only gather."""

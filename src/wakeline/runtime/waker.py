@@ -65,7 +65,7 @@ class Waker:
         self._pack = pack
         self._hint = hint
         self._monotonic = monotonic
-        self._matcher = Matcher(store, rules, self._stamp)
+        self._matcher = Matcher(store, rules, self._stamp, self._carry_all)
         self._pending: set[int] = {0}
         self._loop = asyncio.get_running_loop()
         self._ring = asyncio.Event()
@@ -130,7 +130,7 @@ class Waker:
         if 0 in pending:
             pending |= {workspace.workspace_id for workspace in await self._store.read(AllWorkspaces())}
         for workspace_id in pending - {0}:
-            self._carry_all(await self._matcher.follow(workspace_id))
+            await self._matcher.follow(workspace_id)
             if not self._matcher.is_idle(workspace_id):
                 self._timer.set()
         return True
@@ -149,7 +149,7 @@ class Waker:
     async def _supervise(self) -> bool:
         """What no timer knows of is looked at again all the same."""
         await asyncio.sleep(self._rules.supervisor_seconds)
-        self._carry_all(await self._matcher.save())
+        await self._matcher.save()
         for rows in (await self._store.read(StrandedSubscriptions(AT_ONCE)), await self._unconnected()):
             await self._flush_all(rows)
         return True
