@@ -132,6 +132,7 @@ CATALOGUE: dict[str, str] = {
     "GRANT_NOT_FOUND": "GET /v1/grants lists what exists.",
     "BLOCK_NOT_FOUND": "GET /v1/blocks lists what exists.",
     "DEAD_LETTER_NOT_FOUND": "'wakeline dead-letter list' shows what is kept.",
+    "CURSOR_NOT_FOUND": "A cursor is put back to where it has been, never forward.",
     "DELIVERY_NOT_FOUND": "'wakeline deliveries list' shows yours.",
     "SUBSCRIPTION_NOT_FOUND": "'wakeline wake list' shows yours.",
     "WORKSPACE_NOT_FOUND": "'wakeline workspace list' shows what exists.",

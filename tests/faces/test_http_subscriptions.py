@@ -9,7 +9,7 @@ import pytest
 from msgspec import UNSET
 
 from tests.faces.http_calls import HUMAN, NOWHERE, Actor, error_of, new_agent, new_token, operator
-from wakeline import Client
+from wakeline import Client, wire
 from wakeline.testing.server import ServerProcess
 
 DOOR = "/v1/wake-subscriptions"
@@ -340,7 +340,9 @@ async def test_the_client_has_all_of_it_typed(node: ServerProcess, bob: Actor) -
         [listed] = (await client.list_wake_subscriptions()).subscriptions
         shown = await client.get_wake_subscription(made.subscription_id)
         assert shown.held == []
-        assert listed == msgspec.structs.replace(shown, held=UNSET) == changed
+        assert isinstance(shown.cursor, wire.CursorView)
+        assert (shown.cursor.last_sequence, shown.cursor.last_delivered_at) == (0, None)
+        assert listed == msgspec.structs.replace(shown, held=UNSET, cursor=UNSET) == changed
         assert (await client.rotate_wake_key(made.subscription_id)).signing_key != made.signing_key
         assert (await client.resume_wake_subscription(made.subscription_id)).status == "active"
         gone = await client.manage_wake_subscription("unsubscribe", subscriptionId=made.subscription_id)

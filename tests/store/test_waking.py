@@ -5,21 +5,26 @@ from typing import Any
 import pytest
 
 from tests.store.bells import Bell, body, stored
-from tests.store.builders import agent, human, new_id, open_workspace, send
+from tests.store.builders import agent, human, log_of, new_id, open_workspace, send
 from tests.store.places import Place, SqlitePlace
+from wakeline.core.cursor import Cursor
 from wakeline.core.instant import SECOND
 from wakeline.core.log import Workspace
 from wakeline.core.parcel import Absent, Failed, Refused
 from wakeline.core.store import Store
-from wakeline.core.subscription import Filters, Target, Trigger
+from wakeline.core.subscription import Filters, Subscription, Target, Trigger
 from wakeline.core.thread import Status
+from wakeline.core.wake_queries import CursorFor
 from wakeline.core.waking import Why
+from wakeline.errors import InvalidArgument, NotFound
 from wakeline.flow.ack import AckMessages
 from wakeline.flow.amend import Change, Resume, Unsubscribe, Update
 from wakeline.flow.convene import ChangeStatus
+from wakeline.flow.deliver import STREAM, consumer_of
 from wakeline.flow.permit import ChangeGrant
 from wakeline.flow.plan import Planned
 from wakeline.flow.replay import Retry
+from wakeline.flow.rewind import ResetCursor
 
 DOWN = Failed("http_500", "500 Internal Server Error")
 
@@ -426,6 +431,49 @@ async def test_a_blocked_thread_holds_its_wakes_until_it_is_active_again(bell: B
 async def set_status(bell: Bell, thread_id: str, status: Status) -> None:
     caller = human(bell.workspace)
     await bell.store.submit(ChangeStatus(caller, thread_id, new_id(), status, "because", None, override=True))
+
+
+# -- cursors ----------------------------------------------------------------------------------------------------------
+
+
+async def cursor_of(bell: Bell, row: Subscription) -> Cursor:
+    [found] = await bell.store.read(
+        CursorFor(bell.workspace.workspace_id, consumer_of(row.subscription_id), STREAM, "")
+    )
+    return found
+
+
+async def test_a_cursor_moves_with_its_delivery_and_keeps_why_it_does_not(bell: Bell) -> None:
+    row = await bell.subscribe("@bob", coalesce_window=0)
+    for _ in range(2):
+        await send(bell.store, agent(bell.workspace, "@ann"), "@bob")
+    [planned] = await bell.match()
+    following = (await bell.settle(planned)).planned
+    assert following is not None
+    cursor = await cursor_of(bell, row)
+    assert (cursor.last_sequence, cursor.last_delivery_id) == (planned.delivery.log_id, planned.delivery.delivery_id)
+    await bell.settle(following, Failed("address_refused", "x" * 5000, retryable=False))
+    stalled = await cursor_of(bell, row)
+    assert stalled.last_sequence == cursor.last_sequence
+    assert (stalled.last_error or "").startswith("address_refused")
+    assert len(stalled.last_error or "") <= 2048
+
+
+@pytest.mark.guarantee("G-CURSOR")
+async def test_a_cursor_is_put_back_only_with_a_reason_that_the_log_keeps(bell: Bell) -> None:
+    row = await bell.subscribe("@bob")
+    await send(bell.store, agent(bell.workspace, "@ann"), "@bob")
+    [planned] = await bell.match()
+    await bell.settle(planned)
+    place = (bell.workspace.workspace_id, consumer_of(row.subscription_id), STREAM, "")
+    with pytest.raises(InvalidArgument):
+        await bell.store.submit(ResetCursor(*place, 0, " "))
+    with pytest.raises(NotFound):
+        await bell.store.submit(ResetCursor(*place, planned.delivery.log_id + 1, "forward"))
+    await bell.store.submit(ResetCursor(*place, 0, "restored from a copy"))
+    assert (await cursor_of(bell, row)).last_sequence == 0
+    last = (await log_of(bell.store, bell.workspace))[-1].log
+    assert (last.kind, "restored from a copy" in (last.data or "")) == ("cursor.reset", True)
 
 
 async def a_bell(place: SqlitePlace, **rules: Any) -> Bell:

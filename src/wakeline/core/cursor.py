@@ -6,6 +6,7 @@ A cursor is progress, not a target: a subscription that is deleted and made agai
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from wakeline.errors import Conflict
 
@@ -22,6 +23,25 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True, gc=False):
     updated_at: int
 
 
+ERROR_BYTES = 2_048
+
+
+def nowhere(workspace_id: int, consumer_id: str, stream_name: str, subject_id: str) -> Cursor:
+    """The cursor of a consumer that nothing was confirmed for yet: told apart from one that stalled by its zeros."""
+    return Cursor(workspace_id, consumer_id, stream_name, subject_id, 0, None, None, None, 0)
+
+
+def fail(cursor: Cursor, error: str, now: int) -> Cursor:
+    """Where it is, with why it does not go on."""
+    kept = error.encode("utf-8", "replace")[:ERROR_BYTES].decode("utf-8", "ignore")
+    return replace(cursor, last_error=kept, updated_at=now)
+
+
+def reset(cursor: Cursor, sequence: int, now: int) -> Cursor:
+    """The only way back.  Whoever takes it has to say why; the log keeps that."""
+    return replace(cursor, last_sequence=sequence, last_delivery_id=None, last_error=None, updated_at=now)
+
+
 def advance(cursor: Cursor, sequence: int, delivery_id: str, now: int) -> Cursor:
     """The cursor after a confirmed delivery.  The same delivery again changes nothing; going back is refused."""
     if (sequence, delivery_id) == (cursor.last_sequence, cursor.last_delivery_id):
@@ -32,14 +52,11 @@ def advance(cursor: Cursor, sequence: int, delivery_id: str, now: int) -> Cursor
             f"The cursor of {cursor.consumer_id} is at {cursor.last_sequence} and cannot go to {sequence}.",
             last_sequence=cursor.last_sequence,
         )
-    return Cursor(
-        cursor.workspace_id,
-        cursor.consumer_id,
-        cursor.stream_name,
-        cursor.subject_id,
-        sequence,
-        delivery_id,
-        now,
-        None,
-        now,
+    return replace(
+        cursor,
+        last_sequence=sequence,
+        last_delivery_id=delivery_id,
+        last_delivered_at=now,
+        last_error=None,
+        updated_at=now,
     )

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import msgspec
 
-from wakeline.core.cursor import Cursor, advance
+from wakeline.core.cursor import Cursor, advance, fail, nowhere
 from wakeline.core.delivery import Delivery, Outcome, Step
 from wakeline.core.instant import plus
 from wakeline.core.log import PRINCIPAL_STREAM
@@ -102,10 +102,14 @@ def _accepted(picture: Picture, delivery: Delivery, result: Accepted) -> None:
 
 def _advance(picture: Picture, delivery: Delivery) -> None:
     """Confirmed progress.  A replay, or a wake that was held while later ones rang, lies behind it already."""
-    key = (consumer_of(delivery.subscription_id), STREAM, "")
-    cursor = picture.cursors.get(key) or Cursor(delivery.workspace_id, *key, 0, None, None, None, picture.now)
+    cursor = _cursor(picture, delivery)
     if delivery.log_id > cursor.last_sequence:
         picture.put_cursor(advance(cursor, delivery.log_id, delivery.delivery_id, picture.now))
+
+
+def _cursor(picture: Picture, delivery: Delivery) -> Cursor:
+    key = (consumer_of(delivery.subscription_id), STREAM, "")
+    return picture.cursors.get(key) or nowhere(delivery.workspace_id, *key)
 
 
 def _try_again(picture: Picture, delivery: Delivery, result: Failed) -> None:
@@ -132,10 +136,7 @@ def _failed(picture: Picture, delivery: Delivery, reason: str, detail: str, rule
     _ended(picture, delivery, Outcome.FAILED, reason, {"detail": detail})
     again = plus(picture.now, timedelta(seconds=rules.supervisor_seconds))
     _give_back(picture, delivery, WakeState.HELD, str(Why.FAILED), again)
-    error = f"{reason}: {detail}"[:2048]
-    key = (consumer_of(delivery.subscription_id), STREAM, "")
-    cursor = picture.cursors.get(key) or Cursor(delivery.workspace_id, *key, 0, None, None, None, picture.now)
-    picture.put_cursor(_replace(cursor, last_error=error, updated_at=picture.now))
+    picture.put_cursor(fail(_cursor(picture, delivery), f"{reason}: {detail}", picture.now))
 
 
 def _degrade(picture: Picture, subscription_id: str, why: str) -> None:

@@ -11,15 +11,17 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from wakeline import wire
+from wakeline.core.cursor import Cursor, nowhere
 from wakeline.core.destination import Network, check_url
 from wakeline.core.instant import SECOND, to_datetime
 from wakeline.core.principal import Caller
 from wakeline.core.signature import encode_key
 from wakeline.core.subscription import Filters, Subscription, parse_filters, parse_metadata
 from wakeline.core.subscription_queries import EverySubscription, OneSubscription, SubscriptionsOf
-from wakeline.core.wake_queries import Held, HeldWakes
+from wakeline.core.wake_queries import CursorFor, Held, HeldWakes
 from wakeline.errors import Forbidden
 from wakeline.flow.amend import Change, Resume, RotateKey, Unsubscribe, Update, may_manage, unknown
+from wakeline.flow.deliver import STREAM, consumer_of
 from wakeline.flow.subscribe import EnsureDefault, Route, Subscribe
 from wakeline.service.context import Context, check_claims
 
@@ -108,8 +110,12 @@ class Subscriptions:
         row = await self._find(caller, subscription_id)
         store = self._context.store
         held = await store.read(HeldWakes(caller.workspace_id, row.handle, await store.now()))
+        place = (caller.workspace_id, consumer_of(subscription_id), STREAM, "")
+        cursors = await store.read(CursorFor(*place))
         return msgspec.structs.replace(
-            view(row), held=[_held(one) for one in held if one.subscription_id == subscription_id]
+            view(row),
+            held=[_held(one) for one in held if one.subscription_id == subscription_id],
+            cursor=_cursor(cursors[0] if cursors else nowhere(*place)),
         )
 
     async def change(self, caller: Caller, subscription_id: str, request: wire.ChangeWake) -> wire.WakeSubscriptionView:
@@ -224,3 +230,17 @@ def _metrics(row: Subscription) -> wire.WakeMetrics:
 def _held(row: Held) -> wire.HeldView:
     until = None if row.until is None else to_datetime(row.until)
     return wire.HeldView(state=row.state, reason=row.reason, count=row.count, until=until)
+
+
+def _cursor(row: Cursor) -> wire.CursorView:
+    delivered = None if row.last_delivered_at is None else to_datetime(row.last_delivered_at)
+    return wire.CursorView(
+        consumer_id=row.consumer_id,
+        stream_name=row.stream_name,
+        subject_id=row.subject_id,
+        last_sequence=row.last_sequence,
+        last_delivery_id=row.last_delivery_id,
+        last_delivered_at=delivered,
+        last_error=row.last_error,
+        updated_at=to_datetime(row.updated_at) if row.updated_at else None,
+    )

@@ -102,6 +102,7 @@ from wakeline.wire.sessions import (
 )
 from wakeline.wire.subscriptions import (
     ChangeWake,
+    CursorView,
     HarnessTarget,
     HeldView,
     ManagedFilters,
@@ -164,6 +165,7 @@ __all__ = [
     "Check",
     "CreateThread",
     "CreateToken",
+    "CursorView",
     "DeadLetterView",
     "DeadLetters",
     "DeadLettersQuery",

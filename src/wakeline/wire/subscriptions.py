@@ -112,6 +112,19 @@ class HeldView(Answer, frozen=True):
     until: Instant | None
 
 
+class CursorView(Answer, frozen=True):
+    """How far the subscription is confirmed.  Zero and no times: nothing was delivered yet."""
+
+    consumer_id: str
+    stream_name: str
+    subject_id: str
+    last_sequence: int
+    last_delivery_id: str | None
+    last_delivered_at: Instant | None
+    last_error: str | None
+    updated_at: Instant | None
+
+
 class WakeSubscriptionView(Answer, frozen=True):
     subscription_id: str
     handle: str
@@ -129,6 +142,7 @@ class WakeSubscriptionView(Answer, frozen=True):
     updated_at: Instant
     metrics: WakeMetrics
     held: list[HeldView] | UnsetType = UNSET
+    cursor: CursorView | UnsetType = UNSET
     signing_key: str | UnsetType = UNSET
 
 

@@ -169,6 +169,7 @@ def _view(row: dict[str, Any]) -> str:
         "old key signs": ago(row["previous_key_until"]) or None,
         "created": ago(row["created_at"]),
         "changed": ago(row["updated_at"]),
+        "confirmed": _confirmed(row.get("cursor")),
         "held": ", ".join(_held(one) for one in row.get("held") or []) or "nothing",
         "events": metrics["events"],
         "rings": metrics["rings"],
@@ -211,6 +212,13 @@ def _rotated_view(answer: dict[str, Any]) -> str:
     until = ago(answer["previous_key_until"])
     old = f"the old key stops signing {until}" if until else "the old key signs no more"
     return "\n".join([*_key_lines(answer), old])
+
+
+def _confirmed(cursor: dict[str, Any] | None) -> str | None:
+    if cursor is None:
+        return None
+    failed = f"; last error: {cursor['last_error']}" if cursor["last_error"] else ""
+    return f"up to {cursor['last_sequence']}{failed}" if cursor["last_sequence"] else f"nothing yet{failed}"
 
 
 def _held(one: dict[str, Any]) -> str:
