@@ -114,3 +114,20 @@ async def test_settled_deliveries_are_forgotten_and_nothing_rings_again(bell: Be
     assert await bell.store.forget_wakes(2**60) == 1
     assert [row.outcome for row in await bell.deliveries()] == [None]
     assert await Bell(bell.store, bell.workspace).match() == []
+
+
+async def test_the_log_is_pruned_past_a_matcher_that_has_nothing_to_look_at_and_no_further_otherwise(
+    bell: Bell,
+) -> None:
+    await send(bell.store, agent(bell.workspace, "@ann"), "@bob")
+    await bell.match()
+    await bell.matcher.save()
+    for _ in range(5):
+        await send(bell.store, agent(bell.workspace, "@ann"), "@bob")
+    assert await bell.store.prune(bell.workspace.workspace_id, before=None, keep=1) > 5
+    await bell.subscribe("@bob")
+    await send(bell.store, agent(bell.workspace, "@ann"), "@bob")
+    last = await send(bell.store, agent(bell.workspace, "@ann"), "@bob")
+    await bell.store.prune(bell.workspace.workspace_id, before=None, keep=0)
+    [planned] = await Bell(bell.store, bell.workspace).match()
+    assert planned.delivery.log_id == last.log_id

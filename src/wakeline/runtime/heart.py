@@ -10,7 +10,7 @@ from wakeline.core.instant import plus
 from wakeline.core.queries import AllWorkspaces
 from wakeline.core.store import Store
 from wakeline.core.wake_queries import PulsesDue
-from wakeline.errors import Unavailable
+from wakeline.errors import WakelineError
 from wakeline.flow.pulse import Pulse
 
 _log = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ async def beat(store: Store, every: timedelta, look_every: float, *, bypass: boo
         try:
             for workspace in await store.read(AllWorkspaces()):
                 await pulse(store, workspace.workspace_id, every, bypass=bypass)
-        except Unavailable as error:
+        except WakelineError as error:
             _log.warning("the heartbeat is postponed: %s", error.message)
 
 

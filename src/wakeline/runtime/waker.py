@@ -27,7 +27,7 @@ from wakeline.core.wake_queries import (
     UnconnectedSubscriptions,
 )
 from wakeline.core.waking import WakeRules
-from wakeline.errors import Unavailable
+from wakeline.errors import Unavailable, WakelineError
 from wakeline.flow.deliver import Claim, Settle
 from wakeline.flow.match import Flush
 from wakeline.flow.plan import Planned, Stamp
@@ -113,15 +113,19 @@ class Waker:
             group.create_task(self._forever(self._supervise))
 
     async def _forever(self, step: Callable[[], Awaitable[bool]]) -> None:
-        """A store that is away is tried again: every step starts from what is stored."""
+        """A store that is away is tried again: every step starts from what is stored.  So is a bug, loudly."""
         while True:
             try:
                 if not await step():
                     return
             except Unavailable as error:
                 _log.warning("waking is postponed: %s", error.message)
-                await asyncio.sleep(AGAIN_SECONDS)
-                self.look(0)
+            except Exception:  # noqa: BLE001 - waking must not take the server with it
+                _log.exception("waking failed because of a bug")
+            else:
+                continue
+            await asyncio.sleep(AGAIN_SECONDS)
+            self.look(0)
 
     async def _match(self) -> bool:
         await self._ring.wait()
@@ -162,7 +166,7 @@ class Waker:
         try:
             ids = await self._store.read(OpenSubscriptions(workspace_id, handle))
             await self._flush_all([Due(workspace_id, one, one, handle, 0) for one in ids])
-        except Unavailable as error:
+        except WakelineError as error:
             _log.warning("waking %s is postponed: %s", handle, error.message)
 
     # -- planning -----------------------------------------------------------------------------------------------------
@@ -243,7 +247,7 @@ class Waker:
         while self._monotonic() < claimed + self._rules.lease_seconds:
             try:
                 return (await self._store.submit(command)).planned
-            except Unavailable as error:
+            except WakelineError as error:
                 _log.warning("a delivery could not be settled yet: %s", error.message)
                 await asyncio.sleep(AGAIN_SECONDS)
         return None
