@@ -60,7 +60,7 @@ class Deliveries(Answer, frozen=True):
 
 class Resync(Request, frozen=True):
     since_log_id: Annotated[int, Meta(ge=0, le=2**53)]
-    epoch: Annotated[str, Meta(max_length=32)] | None = None
+    epoch: Annotated[str, Meta(pattern=r"^[a-z0-9]{1,32}$(?!\n)")] | None = None
 
 
 class Resynced(Answer, frozen=True):
