@@ -48,7 +48,7 @@ def session(session_id: str = "s", **fields: Any) -> Session:
         (0, NOW, False),  # what has ended is not there
     ],
 )
-def test_presence_goes_stale_by_itself(said: Presence, age: int, ended: int | None, counts: bool) -> None:  # noqa: FBT001
+def test_presence_goes_stale_by_itself(said: Presence, age: int, ended: int | None, counts: bool) -> None:  # noqa: FBT001 - a column
     one = session(presence=said, presence_at=NOW - age, ended_at=ended)
     assert presence_of(one, NOW, STALE) is (said if counts else Presence.UNKNOWN)
 
@@ -60,7 +60,7 @@ def test_a_heartbeat_does_not_refresh_a_presence_that_it_did_not_say() -> None:
 @pytest.mark.parametrize(
     ("silent", "ended", "dormant"), [(0, None, False), (STALE - 1, None, False), (STALE, None, True), (0, NOW, True)]
 )
-def test_a_session_that_is_silent_for_long_is_dormant(silent: int, ended: int | None, dormant: bool) -> None:  # noqa: FBT001
+def test_a_session_that_is_silent_for_long_is_dormant(silent: int, ended: int | None, dormant: bool) -> None:  # noqa: FBT001 - a column
     assert is_dormant(session(heartbeat_at=NOW - silent, ended_at=ended), NOW, STALE) is dormant
 
 
@@ -99,7 +99,7 @@ def test_liveness_is_the_process_and_when_it_started(
         (1, 0, True),
     ],
 )
-def test_more_context_than_the_limit_is_too_much(tokens: int | None, limit: int | None, exceeds: bool) -> None:  # noqa: FBT001
+def test_more_context_than_the_limit_is_too_much(tokens: int | None, limit: int | None, exceeds: bool) -> None:  # noqa: FBT001 - a column
     assert exceeds_context(session(context_tokens=tokens, context_limit=limit), 250_000) is exceeds
 
 
@@ -142,7 +142,7 @@ VAGUE = session("vague", presence_at=NOW - STALE, started_at=9)
 def test_which_session_is_woken(
     sessions: list[Session],
     wanted: str | None,
-    addressed: bool,  # noqa: FBT001
+    addressed: bool,  # noqa: FBT001 - a column
     chosen: str | None,
 ) -> None:
     found = choose_session(sessions, wanted, addressed, NOW, STALE)
@@ -171,7 +171,7 @@ _sessions = st.lists(
 def test_what_has_ended_is_never_chosen_and_order_does_not_matter(
     sessions: list[Session],
     wanted: str | None,
-    addressed: bool,  # noqa: FBT001
+    addressed: bool,  # noqa: FBT001 - a column
 ) -> None:
     found = choose_session(sessions, wanted, addressed, NOW, STALE)
     assert found is None or found.ended_at is None

@@ -27,7 +27,7 @@ BODY = json.dumps(EVENT, ensure_ascii=False).encode()
 
 
 def signed(*keys: bytes, body: bytes = BODY, at: datetime = NOW) -> dict[str, str]:
-    return signed_headers(EVENT["eventId"], EVENT["subscriptionId"], int(at.timestamp()), body, keys)  # type: ignore[arg-type]
+    return signed_headers(EVENT["eventId"], EVENT["subscriptionId"], int(at.timestamp()), body, keys)  # type: ignore[arg-type]  # a dict of text
 
 
 def neo_only(headers: dict[str, str]) -> dict[str, str]:

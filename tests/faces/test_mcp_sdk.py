@@ -33,7 +33,7 @@ async def test_a_session_can_still_be_ended_by_its_id() -> None:
     manager = streamable_http_manager.StreamableHTTPSessionManager(Server("x"))
     await sdk.end_session(manager, "nobody")  # it looks where sessions are kept
     assert inspect.iscoroutinefunction(manager._discard_session)  # noqa: SLF001 - the point of this test
-    assert isinstance(manager._session_creation_lock, anyio.Lock)  # noqa: SLF001
+    assert isinstance(manager._session_creation_lock, anyio.Lock)  # noqa: SLF001 - what the adapter relies on
 
 
 @pytest.mark.parametrize("path", sorted(FACE.glob("*.py")), ids=lambda path: path.stem)

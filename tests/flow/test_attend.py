@@ -178,7 +178,7 @@ def test_rows_about_a_session_are_of_its_principal() -> None:
 @pytest.mark.parametrize(
     ("caller", "ended"), [(ALICE, True), (HUMAN, True), (BOB, False)], ids=lambda one: getattr(one, "handle", one)
 )
-def test_a_session_is_ended_by_its_agent_or_a_human(caller: Caller, ended: bool) -> None:  # noqa: FBT001
+def test_a_session_is_ended_by_its_agent_or_a_human(caller: Caller, ended: bool) -> None:  # noqa: FBT001 - a column
     world = picture()
     session = attend(world, harness="pi", presence="active", active_turn_id="t")
     [answer] = decide(world, EndSession(caller, session.session_id))

@@ -58,11 +58,15 @@ def _subjects(heads: Iterable[Head]) -> list[str]:
 
 def quote(text: str) -> str:
     """A peer's words between marks that they cannot leave, on one line, bounded."""
+    return f'"{tame(text)}"'
+
+
+def tame(text: str) -> str:
+    """The same without the marks."""
     # Look-alikes first: a full-width quotation mark or bracket becomes the plain one, and is replaced as such.
     line = " ".join("".join(map(_visible, unicodedata.normalize("NFKC", text[: 4 * SUBJECT_LENGTH]))).split())
     plain = line.translate(_PLAIN)
-    cut = plain if len(plain) <= SUBJECT_LENGTH else plain[: SUBJECT_LENGTH - 1].rstrip() + "…"
-    return f'"{cut}"'
+    return plain if len(plain) <= SUBJECT_LENGTH else plain[: SUBJECT_LENGTH - 1].rstrip() + "…"
 
 
 def _visible(sign: str) -> str:

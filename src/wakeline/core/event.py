@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from wakeline.core.doorbell import tame
 from wakeline.core.instant import to_datetime
 from wakeline.core.wake import Wake
 
@@ -24,7 +25,6 @@ NOTICE_ASSIGNED = "wake/notice_assigned"
 DIGEST = "wake/digest"
 
 SUBJECT_SHOWN = 200
-QUOTED = 80
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
@@ -147,17 +147,10 @@ def digest_text(subscription_id: str, handle: str, content: Content, window: int
 
 
 def _latest(group: Group) -> str:
-    quoted = {name: quote(str(value)) for name, value in _decode(group.latest).items()}
+    quoted = {name: tame(str(value)) for name, value in _decode(group.latest).items()}
     return _WORDS[group.event_type][2].format_map(_Blank(quoted))
 
 
 class _Blank(dict[str, str]):
     def __missing__(self, key: str) -> str:
         return "?"
-
-
-def quote(text: str, most: int = QUOTED) -> str:
-    """A peer's text on one line of ours: nothing that breaks or ends the line, no quote that closes ours."""
-    shown = "".join(letter if letter.isprintable() else " " for letter in text).replace('"', "'")
-    shown = " ".join(shown.split())
-    return shown if len(shown) <= most else f"{shown[: most - 1]}…"

@@ -61,7 +61,6 @@ class Needs(msgspec.Struct):
     sessions_of: set[str] = msgspec.field(default_factory=set)  # handles: brings those that have not ended
     subscriptions: set[str] = msgspec.field(default_factory=set)  # brings their open deliveries
     subscriptions_of: set[str] = msgspec.field(default_factory=set)  # handles: brings those that are not retired
-    route_keys: set[str] = msgspec.field(default_factory=set)  # brings the subscription that is not retired
     plans: set[str] = msgspec.field(default_factory=set)  # subscription ids: brings all that planning must know
     deliveries: set[str] = msgspec.field(default_factory=set)  # brings their wakes and subscriptions
     cursors: set[tuple[str, str, str]] = msgspec.field(default_factory=set)  # (consumer, stream, subject)

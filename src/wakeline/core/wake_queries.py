@@ -150,12 +150,6 @@ class HeldWakes(Query[Held], frozen=True):
     row = Held
 
 
-class SubscriptionFor(Query[Subscription], frozen=True):
-    workspace_id: int
-    subscription_id: str
-    row = Subscription
-
-
 class DeliveryFor(Query[Delivery], frozen=True):
     workspace_id: int
     delivery_id: str

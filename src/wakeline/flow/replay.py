@@ -10,10 +10,11 @@ from wakeline.core.event import Content
 from wakeline.core.ids import derived
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
-from wakeline.core.principal import Caller, Kind
+from wakeline.core.principal import Caller
 from wakeline.core.subscription import Subscription, SubscriptionStatus, Target
 from wakeline.core.wake import WakeState
 from wakeline.errors import Conflict, NotFound
+from wakeline.flow.amend import may_manage, unknown
 from wakeline.flow.plan import Stamp, make_delivery, record
 
 _replace = msgspec.structs.replace
@@ -21,11 +22,10 @@ _replace = msgspec.structs.replace
 
 def owned(picture: Picture, caller: Caller, subscription_id: str) -> Subscription:
     """The caller's own subscription; anybody else's is as good as not there, except for a human."""
-    subscription = picture.subscriptions.get(subscription_id)
-    mine = subscription is not None and (subscription.handle == caller.handle or caller.kind == Kind.HUMAN)
-    if subscription is None or not mine or subscription.status == SubscriptionStatus.RETIRED:
-        raise NotFound("SUBSCRIPTION_NOT_FOUND", f"{caller.handle} has no wake subscription {subscription_id}.")
-    return subscription
+    row = picture.subscriptions.get(subscription_id)
+    if row is None or not may_manage(caller, row) or row.status == SubscriptionStatus.RETIRED:
+        raise unknown(subscription_id)
+    return row
 
 
 class Resync(msgspec.Struct, frozen=True):

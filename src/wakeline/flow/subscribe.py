@@ -14,6 +14,7 @@ from wakeline.core import policy
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller, Kind
+from wakeline.core.seat import is_proven
 from wakeline.core.session import Session
 from wakeline.core.subscription import (
     Filters,
@@ -34,8 +35,6 @@ from wakeline.core.subscription import (
 from wakeline.errors import Forbidden, InvalidArgument
 
 _replace = msgspec.structs.replace
-_levels = msgspec.json.Decoder(dict[str, str]).decode
-PROVEN_WAKE = "D4"
 RANK = (Target.NONE, Target.MCP, Target.BRIDGE)  # how much a default's route is worth; the owner's own choices stay
 
 
@@ -148,7 +147,7 @@ def subscriptions_of(picture: Picture, handle: str) -> list[Subscription]:
 
 
 def best_target(sessions: Iterable[Session], *, url: str | None, has_mcp: bool) -> Target:
-    if any(_levels(session.levels).get(PROVEN_WAKE) == "pass" for session in sessions):
+    if any(is_proven(session) for session in sessions):
         return Target.BRIDGE
     if url is not None:
         return Target.WEBHOOK

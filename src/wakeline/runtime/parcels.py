@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 
-from cryptography.fernet import Fernet, InvalidToken
+from cryptography.fernet import Fernet
 
 from wakeline.core.parcel import Parcel
 from wakeline.core.subscription import Subscription, live_keys
+from wakeline.errors import Unusable
 from wakeline.flow.plan import Planned
+from wakeline.runtime.secrets import unseal
 
 
 class Packer:
@@ -40,8 +43,6 @@ class Packer:
         """A key that cannot be opened signs nothing; the adapter then refuses to send unsigned."""
         opened = []
         for sealed in live_keys(subscription, self._now()):
-            try:
-                opened.append(self._box.decrypt(sealed.encode()))
-            except InvalidToken:
-                continue
+            with suppress(Unusable):
+                opened.append(unseal(self._box, sealed))
         return tuple(opened)

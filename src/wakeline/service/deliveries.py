@@ -13,17 +13,18 @@ from wakeline.core.delivery import Delivery, DeliveryStep
 from wakeline.core.event import Content, Group
 from wakeline.core.instant import to_datetime
 from wakeline.core.log import Position
-from wakeline.core.principal import Caller, Kind
-from wakeline.core.subscription import Subscription, SubscriptionStatus, Trigger
+from wakeline.core.principal import Caller
+from wakeline.core.subscription import Subscription, Trigger
+from wakeline.core.subscription_queries import OneSubscription
 from wakeline.core.wake_queries import (
     DeliveryFor,
     DeliveryList,
     DeliverySteps,
-    SubscriptionFor,
     WakeReplay,
     WakeRows,
 )
 from wakeline.errors import Forbidden, NotFound
+from wakeline.flow.amend import may_manage, unknown
 from wakeline.flow.find import find_messages, find_occurrence, occurrence
 from wakeline.flow.match import Found
 from wakeline.flow.plan import Stamp
@@ -101,10 +102,9 @@ class Deliveries:
         return (await self._logs.start(caller, None)).epoch
 
     async def _subscription(self, caller: Caller, subscription_id: str) -> Subscription:
-        rows = await self._context.store.read(SubscriptionFor(caller.workspace_id, subscription_id))
-        mine = bool(rows) and (rows[0].handle == caller.handle or caller.kind == Kind.HUMAN)
-        if not mine or rows[0].status == SubscriptionStatus.RETIRED:
-            raise NotFound("SUBSCRIPTION_NOT_FOUND", f"{caller.handle} has no wake subscription {subscription_id}.")
+        rows = await self._context.store.read(OneSubscription(caller.workspace_id, subscription_id))
+        if not rows or not may_manage(caller, rows[0]):
+            raise unknown(subscription_id)
         return rows[0]
 
     async def _collect(self, caller: Caller, subscription: Subscription, after: int, until: int) -> Content | None:

@@ -126,11 +126,11 @@ class Managers:
 
     def __init__(self, mount: Mount, options: Options) -> None:
         from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser  # noqa: PLC0415 - see the module
-        from mcp.server.auth.provider import AccessToken  # noqa: PLC0415
-        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415
-        from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415
+        from mcp.server.auth.provider import AccessToken  # noqa: PLC0415 - see the module
+        from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: PLC0415 - see the module
+        from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415 - see the module
 
-        from wakeline.faces.mcp import sdk, server  # noqa: PLC0415
+        from wakeline.faces.mcp import sdk, server  # noqa: PLC0415 - see the module
 
         self._user, self._token, self._sdk = AuthenticatedUser, AccessToken, sdk
         built = server.build(mount, events_too=options.events_too, channel=options.channel)

@@ -42,7 +42,6 @@ PARTS: dict[str, tuple[tuple[str, str], ...]] = {
     "sessions_of": (("sessions_of", "sessions"),),
     "subscriptions": (("subscriptions", "subscriptions"), ("subscription_deliveries", "deliveries")),
     "subscriptions_of": (("subscriptions_of", "subscriptions"),),
-    "route_keys": (("routes", "subscriptions"),),
     "plans": (
         ("plan_subscriptions", "subscriptions"),
         ("plan_wakes", "wakes"),

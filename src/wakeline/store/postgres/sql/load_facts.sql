@@ -50,11 +50,6 @@ asked_subscriptions AS MATERIALIZED (
     CROSS JOIN LATERAL (
       SELECT * FROM subscriptions WHERE workspace_id = :workspace_id AND handle = asked.handle OFFSET 0) k
     WHERE k.status <> 'retired'
-  UNION SELECT k.*
-    FROM unnest(:route_keys::text[]) AS asked (route_key)
-    CROSS JOIN LATERAL (
-      SELECT * FROM subscriptions
-      WHERE workspace_id = :workspace_id AND route_key = asked.route_key AND status <> 'retired' OFFSET 0) k
 ),
 asked_wakes AS MATERIALIZED (
   SELECT * FROM plan_wakes
