@@ -187,7 +187,7 @@ async def test_what_failed_can_be_sent_again_by_its_owner(ann: Agent, bob: Agent
 
 @pytest.mark.guarantee("G-WAKE-FLOOD")
 async def test_a_flood_becomes_one_wake_and_one_digest(ann: Agent, bob: Agent, receiver: Receiver) -> None:
-    await bob.subscribe(receiver.url(), window=2)
+    await bob.subscribe(receiver.url(), window=6)
     for _ in range(30):
         await ann.send(bob)
     got = [json.loads(one.body) for one in await requests(receiver, 2)]
