@@ -16,6 +16,9 @@ THREAD_STREAM = "thread:"
 PRINCIPAL_STREAM = "principal:"
 WORKSPACE_STREAM = "workspace"
 
+# Rows that change who may do what, and what must be looked at: every node hears of them (`control_after.sql`).
+CONTROL = frozenset({"token.revoked", "agent.changed", "subscription.created"})
+
 _position = re.compile(r"([a-z0-9]{1,32})-([0-9]{1,18})")
 
 
