@@ -53,10 +53,17 @@ def pack(content: object) -> bytes:
 class Frames:
     """Bytes in, whole frames out."""
 
-    def __init__(self) -> None:
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
         self._bytes = bytearray()
+        self._chunk = bytearray(CHUNK_BYTES)  # made once: so large a piece would be asked of the system each time
 
-    def feed(self, received: bytes) -> Iterator[Any]:
+    def receive(self) -> list[Any] | None:
+        """The frames that are whole by now; None at the end of the line."""
+        received = self._line.recv_into(self._chunk)
+        return list(self._feed(memoryview(self._chunk)[:received])) if received else None
+
+    def _feed(self, received: memoryview) -> Iterator[Any]:
         self._bytes += received
         at = 0
         while len(self._bytes) >= at + LENGTH_BYTES:
@@ -72,9 +79,8 @@ class Frames:
 
 
 def serve(line: socket.socket, commits: Commits) -> None:
-    frames = Frames()
-    while received := line.recv(CHUNK_BYTES):
-        waiting = list(frames.feed(received))
+    frames = Frames(line)
+    while (waiting := frames.receive()) is not None:
         asked: list[Asked] = [one for _, _, some in waiting for one in some]
         whole = any(wanted for _, wanted, _ in waiting)
         for at in range(0, len(asked), MAX_BATCH):
@@ -143,7 +149,7 @@ class ProcessWriter:
             self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
         line.setblocking(False)
         self._line: socket.socket | None = line
-        self._frames = Frames()
+        self._frames = Frames(line)
         self._has_answered, self._unsent = False, bytearray()
         self._loop.add_reader(line, self._receive, line)
         self._flush()
@@ -195,15 +201,15 @@ class ProcessWriter:
 
     def _receive(self, line: socket.socket) -> None:
         try:
-            received = line.recv(CHUNK_BYTES)
+            frames = self._frames.receive()
         except BlockingIOError:
             return
         except OSError:
-            received = b""
-        if not received:
+            frames = None
+        if frames is None:
             self._lost(line)
             return
-        for outcomes, appended, trouble in self._frames.feed(received):
+        for outcomes, appended, trouble in frames:
             self.trouble, self._has_answered = trouble, True
             tell(self._on_commit, appended, [(self._sent.popleft(), outcome) for outcome in outcomes])
 

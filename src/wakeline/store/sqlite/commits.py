@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import apsw
@@ -37,6 +38,7 @@ _log = logging.getLogger(__name__)
 MAX_BATCH = 512  # of what is asked for at once
 HURRIED_MILLISECONDS = 50
 _TABLES = ("log", *(name for name in Changes.__slots__ if name not in ("log", "refusals")), "refusals")
+_rows = attrgetter(*_TABLES)
 _astuple = msgspec.structs.astuple
 
 Asked = Command[Any] | tuple[Step, ...]  # a command, or statements that are nobody's decision
@@ -136,8 +138,7 @@ class Commits:
         changes = picture.changes
         if not changes:
             return
-        for name in _TABLES:
-            rows = getattr(changes, name)
+        for name, rows in zip(_TABLES, _rows(changes), strict=True):
             if rows:
                 values = rows if name == "log" else rows.values()
                 self._connection.executemany(self._put[name], [_astuple(row) for row in values])
