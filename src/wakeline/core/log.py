@@ -15,6 +15,7 @@ from wakeline.errors import InvalidArgument
 THREAD_STREAM = "thread:"
 PRINCIPAL_STREAM = "principal:"
 WORKSPACE_STREAM = "workspace"
+HOST_STREAM = "host:"  # for the bridge of a host, and for who reads everything
 
 # Rows that change who may do what, and what must be looked at: every node hears of them (`control_after.sql`).
 CONTROL = frozenset({"token.revoked", "agent.changed", "subscription.created"})
