@@ -15,7 +15,6 @@ from wakeline.errors import Unusable
 from wakeline.flow.plan import Planned
 from wakeline.runtime.secrets import unseal
 
-
 KEPT_KEYS = 256  # opening one takes longer than signing with it
 
 
