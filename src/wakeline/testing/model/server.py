@@ -203,7 +203,7 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(reply, Say):
             return dialect.speak(request.model, reply.pieces(self.server.model.closing))
         try:
-            tool, arguments = choose(reply, request.tools)
+            tool, arguments = choose(reply, request.tools, request.text)
         except NoSuchTool as error:
             return dialect.speak(request.model, [f"There is no tool {error}."])
         return dialect.call(request.model, str(request.number), tool, arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,10 +17,12 @@ class NoSuchTool(Exception):
     """The reply wants a tool that the request does not offer: the answer is words that say so."""
 
 
-def choose(reply: Use | Shell, offered: Sequence[Tool]) -> tuple[Tool, Mapping[str, Any]]:
+def choose(reply: Use | Shell, offered: Sequence[Tool], text: str = "") -> tuple[Tool, Mapping[str, Any]]:
+    """`text` is the conversation: Claude Code offers few tools whole, and tells of the others there, by name."""
     if isinstance(reply, Shell):
         return _shell(reply, {tool.name: tool for tool in offered})
-    named = [tool for tool in offered if tool.name == reply.tool or tool.name.endswith(f"_{reply.tool}")]
+    told = [Tool(name, {}) for name in re.findall(rf"\bmcp__\w+__{reply.tool}\b", text)]
+    named = [tool for tool in (*offered, *told) if tool.name == reply.tool or tool.name.endswith(f"_{reply.tool}")]
     for tool in named:
         if reply.server in f"{tool.group or ''}_{tool.name}":
             return tool, reply.arguments
