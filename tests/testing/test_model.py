@@ -69,6 +69,11 @@ def test_a_script_answers_its_session_in_order_and_nobody_else(model: ModelServe
     assert b"Done." in ask(model, dialect, "again").read()
 
 
+def test_a_line_may_depend_on_what_was_asked(model: ModelServer, dialect: dict[str, Any]) -> None:
+    model.script("begin", lambda request: Say(request.news.upper()))
+    assert b"BEGIN WITH THIS" in ask(model, dialect, "begin with this").read()
+
+
 def test_a_failure_is_the_services_and_comes_once(model: ModelServer, dialect: dict[str, Any]) -> None:
     model.script("begin", Fail(500))
     assert [ask(model, dialect, "begin").status for _ in range(2)] == [500, 200]
