@@ -7,11 +7,14 @@ the store: whether there is another attempt is decided by who gave it the parcel
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
+from wakeline.core.session import Session
+
 DETAIL_BYTES = 2_048
+MARK_PREFIX = "wl-"
 
 
 class Parcel(msgspec.Struct, frozen=True):
@@ -26,6 +29,11 @@ class Parcel(msgspec.Struct, frozen=True):
     timeout: timedelta = timedelta(seconds=10)
     workspace_id: int = 0
     handle: str = ""  # whose connections it is for, where the route is a connection
+    # For what rings inside a session:
+    text: str = ""  # the doorbell, ready to be put before the model; it holds the mark
+    mark: str = ""
+    policy: Literal["immediate", "next_turn"] = "immediate"
+    session: Session | None = None
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -67,6 +75,11 @@ Result = Accepted | Refused | Failed | Uncertain | Absent
 
 class Adapter(Protocol):
     async def deliver(self, parcel: Parcel) -> Result: ...
+
+
+def mark_of(event_id: str) -> str:
+    """The word in a doorbell's text: a harness that shows it in a prompt has the doorbell in its model's context."""
+    return MARK_PREFIX + event_id
 
 
 def bounded(text: str, secrets: tuple[str, ...] = ()) -> str:

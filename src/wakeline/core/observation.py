@@ -1,0 +1,52 @@
+"""What an adapter saw of a session, beside what came of its own rings.
+
+An observation is evidence, not a decision: the server compares it with what it knows and moves a delivery's step only
+forward.  It may come twice or late.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from wakeline.core.session import Presence
+
+TurnStatus = Literal["completed", "failed", "interrupted"]
+
+
+class Noticed(msgspec.Struct, frozen=True, tag_field="type", tag="noticed"):
+    """How the session is: it changed, or it was seen to be so still.  Either is a sign of life."""
+
+    session_id: str
+    presence: Presence
+    turn_id: str | None = None
+    source: str = "bridge"
+
+
+class Injected(msgspec.Struct, frozen=True, tag_field="type", tag="injected"):
+    """The harness showed our marks in a prompt: those doorbells are in the model's context."""
+
+    session_id: str
+    marks: tuple[str, ...]
+    turn_id: str | None = None
+    woke: bool = False  # the turn began because of them, in a session that was idle
+
+
+class Processed(msgspec.Struct, frozen=True, tag_field="type", tag="processed"):
+    """The turn that held these marks ended."""
+
+    session_id: str
+    marks: tuple[str, ...]
+    turn_id: str | None = None
+    status: TurnStatus = "completed"
+
+
+class Gone(msgspec.Struct, frozen=True, tag_field="type", tag="gone"):
+    """The session ended or cannot be found any more."""
+
+    session_id: str
+    reason: str
+
+
+Observation = Noticed | Injected | Processed | Gone
