@@ -41,6 +41,9 @@ GROUPS = {
 # name: the module it is in, and what it does in one line
 INDEX = {
     "up": ("up", "run the server"),
+    "connect": ("connect", "wire a harness to this server, so that mail wakes its sessions"),
+    "disconnect": ("connect", "take a connection away, and put every file back as it was"),
+    "run": ("run", "start a harness ready-wired, without writing into its configuration"),
     "mcp": ("mcp", "speak MCP on stdin and stdout"),
     "send": ("send", "post a message"),
     "ask": ("send", "post a message and wait for the reply"),
@@ -105,10 +108,11 @@ INDEX = {
 class Command:
     """One command: what it takes, what it does, and how people use it.
 
-    `remote` commands call the server and take the options that say where it is and who we are.
+    `remote` commands call the server and take the options that say where it is and who we are.  One that `passes` hands
+    what stands behind '--' on to another program, untouched.
     """
 
-    __slots__ = ("arguments", "examples", "remote", "run", "usage")
+    __slots__ = ("arguments", "examples", "passes", "remote", "run", "usage")
 
     def __init__(
         self,
@@ -118,8 +122,10 @@ class Command:
         usage: str = "",
         examples: tuple[str, ...],
         remote: bool = True,
+        passes: bool = False,
     ) -> None:
         self.run, self.arguments, self.usage, self.examples, self.remote = run, arguments, usage, examples, remote
+        self.passes = passes
 
 
 def load(name: str) -> Command:
