@@ -65,35 +65,23 @@ def json_files(draw: st.DrawFn) -> str:
     return f"{mark}{draw(gap)}{draw(json_objects(newline, 3))}{draw(gap)}"
 
 
+TABLES = (
+    '[model_providers.stub]\nbase_url = "http://127.0.0.1"  # here',
+    '[mcp_servers.other]\ncommand = "/bin/true"\nargs = [\n  "a", # one\n]',
+    '[ mcp_servers . other . env ]\nA = "b"\n# of b',
+    "[mcp_servers]",
+    '[[things]]\ntext = """\n[not a table]\n[mcp_servers]\n"""\n\n[[things]]\nx = 1',
+    "[numbers]\nlimit = nan\nhuge = 1e400\n\n",
+    "# a comment, 💡 and 'quotes'",
+    "",
+)
+
+
 @st.composite
 def toml_files(draw: st.DrawFn) -> str:
     newline = draw(st.sampled_from(["\n", "\r\n"]))
-    lines = draw(
-        st.lists(
-            st.sampled_from(
-                [
-                    "# a comment, 💡 and 'quotes'",
-                    "",
-                    'model = "stub"',
-                    "[model_providers.stub]",
-                    'base_url = "http://127.0.0.1"  # here',
-                    "[mcp_servers.other]",
-                    'command = "/bin/true"',
-                    "args = [",
-                    '  "a", # one',
-                    "]",
-                    "[ mcp_servers . other . env ]",
-                    'A = "b"',
-                    "[mcp_servers]",
-                    "[[things]]",
-                    'text = """',
-                    "[not a table]",
-                    '"""',
-                    "limit = nan",
-                ]
-            ),
-            max_size=12,
-        )
-    )
-    end = draw(st.sampled_from(["", newline, newline * 3]))
-    return draw(st.sampled_from(["", BOM])) + newline.join(lines) + end
+    head = draw(st.sampled_from(["", "# first\n", 'model = "stub"\nlist = [[1],\n[2]]\n']))
+    tables = draw(st.permutations(TABLES))[: draw(st.integers(0, len(TABLES)))]
+    end = draw(st.sampled_from(["", "\n", "\n\n\n"]))
+    text = head + "\n".join(tables) + end
+    return draw(st.sampled_from(["", BOM])) + text.replace("\n", newline)

@@ -39,20 +39,23 @@ def put(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> str:
     block = render(keys, table).replace("\n", newline)
     end = "" if base.endswith("\n") or not base.strip(f"{BOM} \t") else newline
     gap = newline if base.removeprefix(BOM).strip() else ""
-    return _proven(f"{base}{end}{gap}{block}", expected, f"write there:\n\n{render(keys, table)}")
+    return _proven(f"{base}{end}{gap}{block}", [expected], f"write there:\n\n{render(keys, table)}")
 
 
 def remove(text: str, keys: Sequence[str]) -> str:
     """There is no such table, nor any below it."""
-    expected = parse(text)
-    owner = _reach(expected, keys[:-1])
-    if owner.pop(keys[-1], None) is None:
+    kept, pruned = parse(text), parse(text)
+    if _reach(kept, keys[:-1]).pop(keys[-1], None) is None:
         return text
-    for depth in range(len(keys) - 1, 0, -1):  # a table that only held ours is gone with it
-        above = _reach(expected, keys[: depth - 1])
-        if not above[keys[depth - 1]] and not _has_header(text, keys[:depth]):
-            del above[keys[depth - 1]]
-    return _proven(_without(text, keys), expected, f"remove the table [{'.'.join(keys)}] by hand")
+    _prune(pruned, keys)  # a table that only held ours is gone with it, unless it has a line of its own
+    return _proven(_without(text, keys), (kept, pruned), f"remove the table [{'.'.join(keys)}] by hand")
+
+
+def _prune(data: dict[str, Any], keys: Sequence[str]) -> None:
+    if len(keys) > 1:
+        _prune(data[keys[0]], keys[1:])
+    if len(keys) == 1 or not data[keys[0]]:
+        del data[keys[0]]
 
 
 def render(keys: Sequence[str], table: Mapping[str, Any]) -> str:
@@ -91,10 +94,6 @@ def _path(keys: Sequence[str]) -> str:
     return r"[ \t]*\.[ \t]*".join(_PART.replace("{bare}", re.escape(key)) for key in keys)
 
 
-def _has_header(text: str, keys: Sequence[str]) -> bool:
-    return re.search(rf"^[ \t]*\[[ \t]*{_path(keys)}[ \t]*\]", text, re.MULTILINE) is not None
-
-
 def _key(name: str) -> str:
     return name if _BARE.match(name) else _value(name)
 
@@ -118,9 +117,9 @@ def _reach(data: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:
     return data
 
 
-def _proven(result: str, expected: dict[str, Any], instead: str) -> str:
+def _proven(result: str, expected: Sequence[dict[str, Any]], instead: str) -> str:
     try:
-        same = parse(result) == expected
+        same = parse(result) in expected
     except NotEditable:
         same = False
     if not same:
