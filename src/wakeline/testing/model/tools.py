@@ -1,0 +1,42 @@
+"""Which of the offered tools a reply means, and how that tool takes a command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from wakeline.testing.model.replies import Shell, Use
+from wakeline.testing.model.request import Tool
+
+SHELLS = ("Bash", "bash", "exec_command", "shell_command", "shell")
+COMMANDS = ("command", "cmd")
+
+
+class NoSuchTool(Exception):
+    """The reply wants a tool that the request does not offer: the answer is words that say so."""
+
+
+def choose(reply: Use | Shell, offered: Sequence[Tool]) -> tuple[Tool, Mapping[str, Any]]:
+    if isinstance(reply, Shell):
+        return _shell(reply.command, {tool.name: tool for tool in offered})
+    named = [tool for tool in offered if tool.name == reply.tool or tool.name.endswith(f"_{reply.tool}")]
+    for tool in named:
+        if reply.server in f"{tool.group or ''}_{tool.name}":
+            return tool, reply.arguments
+    raise NoSuchTool(reply.tool)
+
+
+def _shell(command: str, offered: Mapping[str, Tool]) -> tuple[Tool, Mapping[str, Any]]:
+    for name in SHELLS:
+        if name in offered:
+            return offered[name], _arguments(command, offered[name].schema.get("properties", {}))
+    raise NoSuchTool("shell")
+
+
+def _arguments(command: str, properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    key = next((key for key in COMMANDS if key in properties), COMMANDS[0])
+    taken = properties.get(key, {}).get("type")
+    arguments: dict[str, Any] = {key: ["bash", "-c", command] if taken == "array" else command}
+    if "description" in properties:
+        arguments["description"] = "what the test asks for"
+    return arguments

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import harness_tools
+from wakeline.testing.model import ModelServer, Say, Shell
+from wakeline.testing.worlds import WORLDS, World, make_world
+from wakeline.testing.worlds.world import residents
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture(params=WORLDS)
+def world(request: pytest.FixtureRequest, tmp_path: Path, model: ModelServer) -> Iterator[World]:
+    harness_tools.need_terminal()
+    with make_world(harness_tools.installed(request.param), tmp_path, model) as made:
+        yield made
+    assert residents(made.home) == []
+
+
+def test_a_real_harness_answers_a_typed_prompt_and_runs_a_tool(world: World) -> None:
+    session = world.open()
+    world.model.script("count the stars", Shell("echo $((6 * 7)) stars"), Say("There are some."))
+    request = session.prompt("count the stars")
+    result = world.model.wait("42 stars")
+    session.terminal.wait("There are some.")
+    assert request.session == result.session == session.native_id
+
+
+def test_two_sessions_of_one_world_are_told_apart(world: World) -> None:
+    first, second = world.open(), world.open()
+    assert first.prompt("I am the first").session != second.prompt("I am the second").session
+    assert first.native_id != second.native_id
