@@ -17,7 +17,7 @@ from wakeline.core.parcel import Parcel, Result, mark_of
 from wakeline.core.session import Presence, Session, WakeMode
 from wakeline.testing.worlds import World
 
-SECONDS = 60.0
+SECONDS = 100.0
 TOKEN = "the agent's token"
 _T = TypeVar("_T", bound=Observation)
 

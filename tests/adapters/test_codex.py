@@ -11,7 +11,9 @@ from tests.adapters.codex_bench import Bench, configure
 from wakeline.core.parcel import Absent, Accepted, mark_of
 from wakeline.core.session import Presence
 from wakeline.testing.model import Fail, ModelServer, Say, Use
+from wakeline.testing.terminal import end_process
 from wakeline.testing.worlds import World, make_world
+from wakeline.testing.worlds.world import residents
 
 
 @pytest.fixture
@@ -112,6 +114,91 @@ def test_a_question_to_the_human_is_neither_answered_nor_taken_away(world: World
     bench.wait_presence(Presence.IDLE, before)
     assert (world.project / "made").exists()
     assert world.model.turns(mark_of("A")) == []
+
+
+def test_what_rings_after_a_humans_escape_waits_until_the_human_speaks_again(world: World, bench: Bench) -> None:
+    session = world.open()
+    gate = threading.Event()
+    world.model.script("think", Say("First. The rest.", gate))
+    session.prompt("think")
+    thread = bench.thread()
+    bench.wait_presence(Presence.ACTIVE)
+    before = len(bench.observations)
+    session.terminal.wait("First.")
+    session.terminal.press("Escape")
+    bench.wait_presence(Presence.IDLE, before)
+    assert isinstance(bench.ring(thread, "A"), Accepted)
+    spoken = session.prompt("go on, please")
+    rung = world.model.wait(mark_of("A"))
+    assert spoken.number < rung.number
+    assert mark_of("A") not in spoken.text
+    assert bench.wait_processed("A").status == "completed"
+
+
+def test_siblings_of_one_app_server_sleep_on(world: World, bench: Bench) -> None:
+    world.open()
+    first = bench.thread()
+    world.open()
+    second = bench.thread(first)
+    bench.ring(second, "A")
+    bench.wait_processed("A")
+    assert {request.session for request in world.model.turns()} == {second}
+
+
+def test_an_app_server_that_is_killed_loses_nothing(world: World, bench: Bench) -> None:
+    session = world.open()
+    gate = threading.Event()
+    world.model.script("think", Say("First. The rest.", gate))
+    session.prompt("think")
+    thread = bench.thread()
+    bench.wait_presence(Presence.ACTIVE)
+    assert isinstance(bench.ring(thread, "A"), Accepted)
+    before = len(bench.observations)
+    kill_app_server(world)
+    bench.wait_presence(Presence.UNKNOWN, before)
+    assert bench.ring(thread, "B") == Absent()
+    world.run("app-server", "daemon", "start")
+    gate.set()
+    world.model.wait(mark_of("A"), session=thread)
+    assert bench.wait_processed("A").status == "completed"
+    assert len(world.model.turns(mark_of("A"))) == 1
+
+
+@pytest.mark.long
+def test_steering_goes_into_the_running_turn_and_only_if_asked_for(world: World) -> None:
+    session = world.open()
+    with Bench(world.home / ".codex", steer=True) as bench:
+        world.model.script("think", Say("First. The rest.", threading.Event()), Say("Steered."))
+        thinking = session.prompt("think")
+        thread = bench.thread()
+        bench.wait_presence(Presence.ACTIVE)
+        session.terminal.wait("First.")
+        taken = bench.ring(thread, "A")
+        assert isinstance(taken, Accepted)
+        assert "steered" in taken.detail
+        steered = world.model.wait(mark_of("A"), session=thread)
+        assert "think" in steered.news
+        assert thinking.answered.wait(30)
+        assert thinking.cut  # what the model was saying is lost: that is why queueing is the rule
+        assert bench.wait_processed("A").turn_id == bench.wait_injected("A").turn_id
+
+
+def kill_app_server(world: World) -> None:
+    for pid in residents(world.home):
+        if b"--listen" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            end_process(pid)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(240)
+def test_a_thread_that_its_human_has_left_is_gone(world: World, bench: Bench) -> None:
+    session = world.open()
+    session.prompt("hello")
+    thread = bench.thread()
+    session.terminal.wait("Done.")
+    session.terminal.submit("/quit")
+    assert bench.wait_gone().session_id == f"session of {thread}"
+    assert bench.ring(thread, "A") == Absent()
 
 
 def an_escalation(command: str) -> Use:

@@ -1,4 +1,4 @@
-"""Codex: our tools as an MCP server, and a hook that announces mail at the start of a turn.
+"""Codex: our tools as an MCP server, and hooks that announce mail and tell how a session is.
 
 Waking needs nothing more: the bridge finds the shared app server of this user by itself.
 """
@@ -15,6 +15,7 @@ from wakeline.connect.wiring.wire import NAME, Launch, Place, Wire
 
 PROGRAM = "codex"
 HOOK = ("hook", "codex")
+EVENTS = ("UserPromptSubmit", "Stop", "Interrupt")
 _TABLE = ("mcp_servers", NAME)
 
 
@@ -24,14 +25,12 @@ class Codex:
 
     def edits(self, place: Place, wire: Wire) -> list[Edit]:
         root = self.root(place)
-        return [
-            Element(str(root / "hooks.json"), ("hooks", "UserPromptSubmit"), hook(wire)),
-            Table(str(root / "config.toml"), _TABLE, server(wire)),
-        ]
+        hooks = [Element(str(root / "hooks.json"), ("hooks", event), hook(wire)) for event in EVENTS]
+        return [*hooks, Table(str(root / "config.toml"), _TABLE, server(wire))]
 
     def notes(self, place: Place) -> tuple[str, ...]:
         trust = ("Codex reads a project's configuration once the project is trusted.",) if place.project else ()
-        return ("Codex asks once whether to trust the hook that announces mail.", *trust)
+        return ("Codex asks once whether to trust the hooks that announce mail.", *trust)
 
     def launch(self, place: Place, wire: Wire, own: Path) -> Launch:
         table = toml_edit.render(_TABLE, server(wire)).splitlines()[1:]
