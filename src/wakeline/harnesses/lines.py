@@ -1,0 +1,106 @@
+"""The lines of the seat protocol, as a companion writes and reads them.  One JSON object to a line, tagged by `type`."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+PROTOCOL = 1
+LONGEST = 1 << 20  # bytes of a line
+SHOWN = 2_000  # how many characters of a prompt or an answer are passed on
+
+TurnStatus = Literal["completed", "failed", "interrupted"]
+RungResult = Literal["accepted", "refused", "failed", "unknown"]
+
+
+class Line(msgspec.Struct, frozen=True, tag_field="type", kw_only=True):
+    pass
+
+
+# -- from the companion -----------------------------------------------------------------------------------------------
+
+
+class Hello(Line, frozen=True, tag="hello"):
+    token: str
+    harness: str
+    native_id: str
+    wake_mode: str
+    transport: str
+    protocol: int = PROTOCOL
+    version: str | None = None
+    pid: int | None = None
+    cwd: str | None = None
+    capabilities: tuple[str, ...] = ()
+    resumable: bool = False
+
+
+class Told(Line, frozen=True, tag="presence"):
+    presence: str
+    turn_id: str | None = None
+
+
+class Renamed(Line, frozen=True, tag="renamed"):
+    native_id: str
+
+
+class TurnStarted(Line, frozen=True, tag="turn_started"):
+    turn_id: str | None
+    text: str
+
+
+class Injected(Line, frozen=True, tag="injected"):
+    marks: tuple[str, ...]
+    turn_id: str | None = None
+
+
+class TurnEnded(Line, frozen=True, tag="turn_ended"):
+    turn_id: str | None
+    status: TurnStatus
+    last: str | None = None
+
+
+class Rung(Line, frozen=True, tag="rung"):
+    id: str
+    result: RungResult
+    reason: str | None = None
+    detail: str | None = None
+
+
+# -- from the bridge --------------------------------------------------------------------------------------------------
+
+
+class Welcome(Line, frozen=True, tag="welcome"):
+    session_id: str
+    handle: str
+    doorbell: str | None = None
+
+
+class Refused(Line, frozen=True, tag="refused"):
+    error: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Announce(Line, frozen=True, tag="announce"):
+    text: str | None = None
+    marks: tuple[str, ...] = ()
+
+
+class Ring(Line, frozen=True, tag="ring"):
+    id: str
+    mark: str
+    text: str
+    policy: str = "immediate"
+
+
+Heard = Welcome | Refused | Announce | Ring
+
+encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Heard).decode
+
+
+def read(line: bytes) -> Heard | None:
+    """What the bridge said; a line of a kind that we do not know is none."""
+    try:
+        return _decode(line)
+    except msgspec.ValidationError:
+        return None

@@ -1,0 +1,126 @@
+"""A companion's end of the seat protocol: find the bridge, say hello, report, and answer when it rings.
+
+The bridge comes and goes with its server, so a lost connection is made again, for as long as the session lives.  What
+is said while there is none is dropped: hello and the presence that follows it say all that still counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Protocol
+
+from wakeline.harnesses.lines import LONGEST, Announce, Hello, Line, Refused, Ring, Rung, Welcome, encode, read
+
+_log = logging.getLogger(__name__)
+
+REFUSED_PAUSE = 30.0  # what was refused once is hardly welcome a moment later
+HELLO_SECONDS = 10.0
+
+
+class Sitter(Protocol):
+    """Who holds the seat: it introduces itself and lets the doorbell in."""
+
+    def hello(self) -> Hello: ...
+
+    def welcomed(self, welcome: Welcome) -> None: ...
+
+    async def rung(self, ring: Ring) -> Rung: ...
+
+
+class Seat:
+    def __init__(
+        self, path: Callable[[], str], sitter: Sitter, pauses: Callable[[], Iterator[float]]
+    ) -> None:
+        self._path, self._sitter, self._pauses = path, sitter, pauses
+        self._writer: asyncio.StreamWriter | None = None
+        self._asked: deque[asyncio.Future[Announce]] = deque()
+
+    @property
+    def is_taken(self) -> bool:
+        return self._writer is not None
+
+    async def hold(self) -> None:
+        """Until cancelled."""
+        pauses = self._pauses()
+        while True:
+            try:
+                reader, writer = await asyncio.open_unix_connection(self._path(), limit=LONGEST)
+            except OSError:
+                await asyncio.sleep(next(pauses))
+                continue
+            try:
+                welcome = await self._introduce(reader, writer)
+                if welcome is not None:
+                    pauses = self._pauses()
+                    await self._serve(welcome, reader, writer)
+            finally:
+                self._leave(writer)
+            await asyncio.sleep(next(pauses) if welcome else REFUSED_PAUSE)
+
+    async def _introduce(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Welcome | None:
+        writer.write(encode(self._sitter.hello()) + b"\n")
+        try:
+            async with asyncio.timeout(HELLO_SECONDS):
+                answer = read(await reader.readline())
+        except (OSError, ValueError, TimeoutError):
+            return None
+        if isinstance(answer, Refused):
+            _log.warning("the bridge refuses this session: %s", answer.error.get("message"))
+        return answer if isinstance(answer, Welcome) else None
+
+    async def _serve(self, welcome: Welcome, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._sitter.welcomed(welcome)
+        async with asyncio.TaskGroup() as group:
+            while line := await _line(reader):
+                match read(line):
+                    case Ring() as ring:
+                        group.create_task(self._answer(ring))
+                    case Announce() as announce if self._asked:
+                        _settle(self._asked.popleft(), announce)
+            self._writer = None
+
+    async def _answer(self, ring: Ring) -> None:
+        self.say(await self._sitter.rung(ring))
+
+    def _leave(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = None
+        while self._asked:
+            _settle(self._asked.popleft(), Announce())
+        writer.close()
+
+    def say(self, *lines: Line) -> None:
+        """To the bridge, if there is one that listens."""
+        if self._writer is None or not lines:
+            return
+        if self._writer.transport.get_write_buffer_size() > LONGEST:
+            self._writer.transport.abort()  # it has stopped reading; the next connection starts afresh
+            return
+        self._writer.write(b"".join(encode(line) + b"\n" for line in lines))
+
+    async def ask(self, *lines: Line, timeout: float) -> Announce:
+        """Say these, the last of which is answered by an announcement; without an answer in time there is none."""
+        if self._writer is None:
+            return Announce()
+        answer: asyncio.Future[Announce] = asyncio.get_running_loop().create_future()
+        self._asked.append(answer)  # stays there when we stop waiting: answers come in the order of the questions
+        self.say(*lines)
+        done, _ = await asyncio.wait([answer], timeout=timeout)
+        return answer.result() if done else Announce()
+
+
+def _settle(question: asyncio.Future[Announce], answer: Announce) -> None:
+    if not question.done():
+        question.set_result(answer)
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readline()
+    except (OSError, ValueError):  # it broke off, or talks without end
+        return b""
+
+
