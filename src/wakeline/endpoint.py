@@ -152,6 +152,11 @@ def find_socket(data: str) -> str:
         return path
 
 
+def find_seats(data: str, environ: Mapping[str, str]) -> str:
+    """The bridge's socket for companions."""
+    return environ.get("WAKELINE_SEATS") or os.path.join(data, "seats.sock")
+
+
 def invalid(name: str, source: str, why: str) -> WakelineError:
     from wakeline.errors import InvalidArgument  # noqa: PLC0415 - only a refusal pays for it
 
