@@ -1,4 +1,4 @@
-"""`seat`: what runs inside a harness's session and speaks for it to the bridge.  Harnesses start these, people do not."""
+"""`seat`: what runs inside a harness's session and speaks for it to the bridge; harnesses start it, people do not."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def hook(context: Context) -> int:
     session = hooks.given(sys.stdin.buffer.read()).session_id
     folder = meeting_folder(context.environ)
     if context.arguments.part == "arm":
-        print(hooks.arm(folder, session))
+        print(hooks.arm(folder, session).decode())
         return OK
     if context.arguments.part == "changed":
         return hooks.ring_out(hooks.changed(folder, session))
@@ -56,7 +56,10 @@ def _arguments(parser: ArgumentParser) -> None:
 COMMANDS = {
     "seat claude-code": Command(
         claude_code,
-        examples=("wakeline seat claude-code", "WAKELINE_TOKEN_FILE=~/.config/wakeline/bob.token wakeline seat claude-code"),
+        examples=(
+            "wakeline seat claude-code",
+            "WAKELINE_TOKEN_FILE=~/.config/wakeline/bob.token wakeline seat claude-code",
+        ),
     ),
     "seat hook": Command(hook, arguments=_arguments, usage="PART", remote=False, examples=("wakeline seat hook wait",)),
 }

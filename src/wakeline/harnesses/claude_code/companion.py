@@ -168,7 +168,8 @@ class Companion:
                 return self._turns.asked(now)
             case "SessionStart":
                 return self._turns.began(event.session_id, event.source, now)
-        return []
+            case _:
+                return []
 
     async def _submitted(self, event: Event) -> dict[str, Any]:
         """A turn starts: the bridge says whether there is mail to announce, and the hook's answer does."""

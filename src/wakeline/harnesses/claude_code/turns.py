@@ -100,6 +100,8 @@ class Turns:
                 self._running, self._asking = True, False
             case State.WAITING:
                 self._asking = True
+            case None:  # a word of a newer version
+                pass
         return [*renamed, *self._changed()]
 
     def _fell_idle(self) -> list[Line]:
