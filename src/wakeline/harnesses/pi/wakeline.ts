@@ -233,7 +233,7 @@ function textOf(content: unknown): string {
   return content.map((part: { text?: string }) => part.text ?? "").join("");
 }
 
-// -- tools -------------------------------------------------------------------------------------------------------------
+// -- tools -----------------------------------------------------------------------------------------------------------
 
 /** pi speaks no MCP, so the tools of `wakeline mcp` are registered as pi's own. */
 async function offer(pi: ExtensionAPI, tools: Tools): Promise<void> {
