@@ -31,9 +31,7 @@ class Sitter(Protocol):
 
 
 class Seat:
-    def __init__(
-        self, path: Callable[[], str], sitter: Sitter, pauses: Callable[[], Iterator[float]]
-    ) -> None:
+    def __init__(self, path: Callable[[], str], sitter: Sitter, pauses: Callable[[], Iterator[float]]) -> None:
         self._path, self._sitter, self._pauses = path, sitter, pauses
         self._writer: asyncio.StreamWriter | None = None
         self._asked: deque[asyncio.Future[Announce]] = deque()
@@ -122,5 +120,3 @@ async def _line(reader: asyncio.StreamReader) -> bytes:
         return await reader.readline()
     except (OSError, ValueError):  # it broke off, or talks without end
         return b""
-
-

@@ -56,7 +56,10 @@ def _arguments(parser: ArgumentParser) -> None:
 COMMANDS = {
     "seat claude-code": Command(
         claude_code,
-        examples=("wakeline seat claude-code", "WAKELINE_TOKEN_FILE=~/.config/wakeline/bob.token wakeline seat claude-code"),
+        examples=(
+            "wakeline seat claude-code",
+            "WAKELINE_TOKEN_FILE=~/.config/wakeline/bob.token wakeline seat claude-code",
+        ),
     ),
     "seat hook": Command(hook, arguments=_arguments, usage="PART", remote=False, examples=("wakeline seat hook wait",)),
 }

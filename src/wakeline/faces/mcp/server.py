@@ -47,9 +47,7 @@ class Face(Protocol):
 class Wakeline:
     """The handlers of every request."""
 
-    def __init__(
-        self, face: Face, *, channel: bool = False, unlisted: Mapping[str, Unlisted] | None = None
-    ) -> None:
+    def __init__(self, face: Face, *, channel: bool = False, unlisted: Mapping[str, Unlisted] | None = None) -> None:
         self._face = face
         self._channel = channel
         self._unlisted = unlisted or {}
