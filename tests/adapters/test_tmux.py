@@ -234,14 +234,15 @@ async def test_presence_is_what_the_screen_shows(room: Room) -> None:
 
     pane = Pane.named(room.session.native_id)
     assert pane is not None
-    for key, presence in (
-        ("C-x", Presence.IDLE),
-        ("C-b", Presence.ACTIVE),
-        ("C-o", Presence.WAITING_ON_APPROVAL),
-        ("C-x", Presence.IDLE),
-        ("x", Presence.USER_TYPING),
+    for key, shown, presence in (
+        ("C-x", "Ask anything", Presence.IDLE),
+        ("C-b", "esc to interrupt", Presence.ACTIVE),
+        ("C-o", "2. No", Presence.WAITING_ON_APPROVAL),
+        ("C-x", "Ask anything", Presence.IDLE),
+        ("x", "\xa0x", Presence.USER_TYPING),
     ):
         room.terminal.press(key)
+        room.terminal.wait(shown)
         await room.adapter._notice(room.session, pane, note)  # noqa: SLF001 - one round of its watch
         assert seen.pop() == Noticed("s", presence, source="tmux")
     session = room.session
