@@ -41,6 +41,9 @@ HARNESS_MARKS = (
 )
 
 
+MAX_SOCKET_PATH = 100  # bytes; the system's own bound is a little above
+
+
 class Endpoint:
     """A server and a credential.  Without a token we are the operator, which only the Unix socket allows."""
 
@@ -153,8 +156,14 @@ def find_socket(data: str) -> str:
 
 
 def find_seats(data: str, environ: Mapping[str, str]) -> str:
-    """The bridge's socket for companions."""
-    return environ.get("WAKELINE_SEATS") or os.path.join(data, "seats.sock")
+    """The socket that companions find the bridge of this host by."""
+    named = environ.get("WAKELINE_SEATS")
+    path = named or os.path.join(data, "seats.sock")
+    try:
+        with open(os.path.join(data, "seats"), encoding="utf-8") as record:
+            return named or record.read().strip() or path
+    except OSError:
+        return path
 
 
 def invalid(name: str, source: str, why: str) -> WakelineError:
