@@ -1,4 +1,4 @@
-"""The lines of the seat protocol, as a companion writes and reads them.  One JSON object to a line, tagged by `type`."""
+"""The lines of the seat protocol, as a companion writes and reads them: JSON objects, tagged by `type`."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class Hello(Line, frozen=True, tag="hello"):
     cwd: str | None = None
     capabilities: tuple[str, ...] = ()
     resumable: bool = False
+    presence: str = "unknown"
 
 
 class Told(Line, frozen=True, tag="presence"):
@@ -57,7 +58,7 @@ class Injected(Line, frozen=True, tag="injected"):
 class TurnEnded(Line, frozen=True, tag="turn_ended"):
     turn_id: str | None
     status: TurnStatus
-    last: str | None = None
+    last: str = ""
 
 
 class Rung(Line, frozen=True, tag="rung"):
@@ -95,12 +96,12 @@ class Ring(Line, frozen=True, tag="ring"):
 Heard = Welcome | Refused | Announce | Ring
 
 encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Heard).decode
+_decoder: msgspec.json.Decoder[Heard] = msgspec.json.Decoder(Heard)
 
 
 def read(line: bytes) -> Heard | None:
     """What the bridge said; a line of a kind that we do not know is none."""
     try:
-        return _decode(line)
-    except msgspec.ValidationError:
+        return _decoder.decode(line)
+    except msgspec.MsgspecError:
         return None

@@ -1,4 +1,4 @@
-"""`seat`: what runs inside a harness's session and speaks for it to the bridge.  Harnesses start these, people do not."""
+"""`seat`: what runs inside a harness's session and speaks for it to the bridge; harnesses start it, people do not."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def hook(context: Context) -> int:
     session = hooks.given(sys.stdin.buffer.read()).session_id
     folder = meeting_folder(context.environ)
     if context.arguments.part == "arm":
-        print(hooks.arm(folder, session))
+        print(hooks.arm(folder, session).decode())
         return OK
     if context.arguments.part == "changed":
         return hooks.ring_out(hooks.changed(folder, session))

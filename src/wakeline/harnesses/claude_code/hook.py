@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -71,11 +70,12 @@ def _alone(path: Path) -> Iterator[bool]:
             yield True
 
 
-def arm(folder: Path, native_id: str) -> dict[str, Any]:
+def arm(folder: Path, native_id: str) -> bytes:
     """What SessionStart answers to have the session's file watched."""
     meeting = Meeting(folder, native_id)
     meeting.signal.touch()
-    return {"hookSpecificOutput": {"hookEventName": "SessionStart", "watchPaths": [str(meeting.signal)]}}
+    watch = {"hookEventName": "SessionStart", "watchPaths": [str(meeting.signal)]}
+    return msgspec.json.encode({"hookSpecificOutput": watch})
 
 
 def changed(folder: Path, native_id: str) -> str | None:

@@ -35,7 +35,7 @@ class Entry(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def state(self) -> State | None:
-        return State(self.status) if self.status in State else None
+        return next((state for state in State if state == self.status), None)
 
     @property
     def changed_at(self) -> int:
@@ -66,8 +66,9 @@ class Registry:
 
 
 def folder(environ: Mapping[str, str]) -> Path:
-    home = environ.get("CLAUDE_CONFIG_DIR") or os.path.join(environ.get("HOME") or "~", ".claude")
-    return Path(home).expanduser() / "sessions"
+    named = environ.get("CLAUDE_CONFIG_DIR")
+    config = Path(named) if named else Path(environ.get("HOME") or "~") / ".claude"
+    return config.expanduser() / "sessions"
 
 
 def find_process(sessions: Path, native_id: str | None, parent: int) -> int:

@@ -14,8 +14,8 @@ from pathlib import Path
 from wakeline.harnesses.claude_code.bell import ACCEPTED, Verdict
 from wakeline.harnesses.claude_code.meeting import Meeting, read
 
-ARMED_SECONDS = 5.0  # a hook that Stop has just started needs a moment to be there
-HEARD_SECONDS = 5.0  # Claude Code reports a change after half a second of quiet
+ARMED_SECONDS = 3.0  # a hook that Stop has just started needs a moment to be there
+HEARD_SECONDS = 6.0  # Claude Code reports a change after half a second of quiet, and later on a busy machine
 LOOK_SECONDS = 0.1
 
 
@@ -29,15 +29,13 @@ class Waiter:
 
     async def ring(self, text: str, native_id: str) -> Verdict:
         meeting = Meeting(self._folder, native_id)
-        reached = False
         for _ in range(int(ARMED_SECONDS / LOOK_SECONDS)):
-            with suppress(OSError):
+            try:
                 reader, writer = await asyncio.open_unix_connection(meeting.socket)
-                reached = True
+            except OSError:
+                await asyncio.sleep(LOOK_SECONDS)
+            else:
                 return await _hand_over(reader, writer, text)
-            if reached:
-                return Verdict("unknown", "no_confirmation", "the waiting hook broke off")
-            await asyncio.sleep(LOOK_SECONDS)
         return await self._watched.ring(text, native_id)
 
 
@@ -47,7 +45,7 @@ async def _hand_over(reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
         writer.write_eof()
         async with asyncio.timeout(HEARD_SECONDS):
             heard = await reader.read()
-    except TimeoutError:
+    except (OSError, TimeoutError):
         heard = b""
     finally:
         writer.close()
