@@ -372,6 +372,7 @@ def states() -> str:
 PURPOSES = {
     "blocks": "Whose mail a principal refuses; a lifted block stays as a row.",
     "buckets": "What is left of each sender's message rate, in millionths of a message.",
+    "bridges": "The bridge that serves each host, and until when it is believed to be there.",
     "causes": "The message that a principal last took up; what it says next is taken to come from that one.",
     "consumers": "How far each internal reader of the log is; retention never passes the slowest.",
     "cursors": "How far a consumer is confirmed on a stream; they only move forward.",

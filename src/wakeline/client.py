@@ -88,6 +88,13 @@ class Client:
     resume_wake_subscription = _operation(calls.resume_wake_subscription, wire.WakeSubscriptionView)
     rotate_wake_key = _operation(calls.rotate_wake_key, wire.WakeKey)
     manage_wake_subscription = _operation(calls.manage_wake_subscription, wire.ManagedWake)
+    attend_bridge = _operation(calls.attend_bridge, wire.BridgeAttended)
+    leave_bridge = _operation(calls.leave_bridge, wire.BridgeLeft)
+    list_bridge_sessions = _operation(calls.list_bridge_sessions, wire.Sessions)
+    claim_rings = _operation(calls.claim_rings, wire.Rings)
+    settle_ring = _operation(calls.settle_ring, wire.RingSettled)
+    report_observations = _operation(calls.report_observations, wire.Reported)
+    announce_turn = _operation(calls.announce_turn, wire.Announced)
 
     list_agents = _operation(calls.list_agents, wire.Agents)
     add_agent = _operation(calls.add_agent, wire.AgentAdded)

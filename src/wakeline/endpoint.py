@@ -41,6 +41,9 @@ HARNESS_MARKS = (
 )
 
 
+MAX_SOCKET_PATH = 100  # bytes; the system's own bound is a little above
+
+
 class Endpoint:
     """A server and a credential.  Without a token we are the operator, which only the Unix socket allows."""
 
@@ -148,6 +151,17 @@ def find_socket(data: str) -> str:
     try:
         with open(os.path.join(data, "run", "socket"), encoding="utf-8") as record:
             return record.read().strip() or path
+    except OSError:
+        return path
+
+
+def find_seats(data: str, environ: Mapping[str, str]) -> str:
+    """The socket that companions find the bridge of this host by."""
+    named = environ.get("WAKELINE_SEATS")
+    path = named or os.path.join(data, "seats.sock")
+    try:
+        with open(os.path.join(data, "seats"), encoding="utf-8") as record:
+            return named or record.read().strip() or path
     except OSError:
         return path
 

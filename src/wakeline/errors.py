@@ -119,6 +119,8 @@ CATALOGUE: dict[str, str] = {
     "OPERATOR_REQUIRED": "Run it as the human on the machine that serves the data directory.",
     "WEBHOOK_URL_REFUSED": "Give a URL on the public internet, or ask the operator to allow its range.",
     "TOO_MANY_SUBSCRIPTIONS": "Remove some, or ask the operator to raise the setting subscriptions_per_agent.",
+    "BRIDGE_REQUIRED": "Use the token of a bridge: 'wakeline token create --bridge HOST'.",
+    "BRIDGE_SCOPE": "A bridge's token claims, settles and reports for its host's sessions; use another for the rest.",
     "NOT_OFFERED": "Wakeline has no such thing; leave it out.",
     # 404
     "NOT_FOUND": "Check the path against /openapi.json.",
@@ -157,6 +159,8 @@ CATALOGUE: dict[str, str] = {
     "ALREADY_READ": "A message that somebody has read cannot be taken back; post one that supersedes it.",
     "ALREADY_REPLACED": "Supersede the newest one instead; the details name it, if there is one.",
     "WAIT_CYCLE": "Answer what you are asked first, or post without wait_seconds and read the reply later.",
+    "BRIDGE_RUNNING": "A host has one bridge at a time: stop the other, or wait until its lease is over.",
+    "BRIDGE_NOT_ATTENDING": "Attend first: a bridge claims and reports only while it holds its host's lease.",
     "ALREADY_REDRIVEN": "It was accepted; the details name the message.",
     # 410
     "POSITION_EXPIRED": "Read the inbox, then continue from the position in the details.",
@@ -178,6 +182,7 @@ CATALOGUE: dict[str, str] = {
     "STORE_NEWER": "Run a Wakeline at least as new as the one that wrote this database.",
     "STORE_CHANGED": "A migration that was already applied differs from this program's; install the released package.",
     "STORE_LOCKED": "Another Wakeline serves this data directory; stop it, or choose another with --data.",
+    "BRIDGE_LOCKED": "Stop that bridge first ('wakeline up' has one of its own), or choose another --data.",
     "ADDRESS_UNAVAILABLE": "Choose another address with --host, --port or --data.",
     "KEY_MISMATCH": "Give the key that the database was made with: the data directory's file 'key', or WAKELINE_KEY.",
     "ISSUER_UNAVAILABLE": "Retry in a minute; tokens that this server issued work meanwhile.",

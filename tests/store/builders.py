@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 
+from wakeline.core.bridge import BRIDGE_ROLE
 from wakeline.core.guardrail import Guardrails
 from wakeline.core.ids import ulid
 from wakeline.core.log import Workspace
 from wakeline.core.message import SCHEMA_VERSION, Message, parse_audience
-from wakeline.core.principal import COORDINATOR, HUMAN_ROLE, PARTICIPANT, Caller, Kind
+from wakeline.core.principal import COORDINATOR, HUMAN_ROLE, PARTICIPANT, SYSTEM, Caller, Kind
 from wakeline.core.queries import Delivered, Entry, InboxPage, LogAfter, UnreadCount
 from wakeline.core.store import Store
 from wakeline.flow.enrol import AddPrincipal
@@ -40,6 +41,10 @@ def coordinator(workspace: Workspace, handle: str) -> Caller:
 
 def human(workspace: Workspace) -> Caller:
     return Caller(workspace.workspace_id, workspace.name, HUMAN, Kind.HUMAN, HUMAN_ROLE, operator=True)
+
+
+def bridge(workspace: Workspace, host: str) -> Caller:
+    return Caller(workspace.workspace_id, workspace.name, SYSTEM, Kind.SYSTEM, BRIDGE_ROLE, host=host)
 
 
 def post(

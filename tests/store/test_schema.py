@@ -45,6 +45,7 @@ TABLES = {
     "delivery": "deliveries",
     "delivery_step": "delivery_steps",
     "cursor": "cursors",
+    "bridge": "bridges",
 }
 UNTYPED = {"migrations", "role_holders"}
 

@@ -10,7 +10,6 @@ import pytest
 
 from tests.store.builders import HOUR, agent, human, inbox, log_of, new_id, open_workspace, send
 from wakeline import wire
-from wakeline.core.doorbell import Head
 from wakeline.core.log import Workspace
 from wakeline.core.principal import Caller
 from wakeline.core.queries import (
@@ -112,7 +111,8 @@ async def test_heads_show_the_most_urgent_first_without_what_is_no_longer_unread
     await send(store, bob, "@bob", subject=None)
     now = await store.now()
     heads = await store.read(UnreadHeads(workspace.workspace_id, "@bob", now, 20))
-    assert heads == [Head("@ann", "urgent"), Head("@ann", "normal"), Head("@bob", None)]
+    shown = [(head.sender, head.subject) for head in heads]
+    assert shown == [("@ann", "urgent"), ("@ann", "normal"), ("@bob", None)]
     assert len(await store.read(UnreadHeads(workspace.workspace_id, "@bob", now, 2))) == 2
     counts = dict(await store.read(UnreadCounts(workspace.workspace_id, now)))
     assert counts == {"@human": 0, "@ann": 0, "@bob": 3, "@cat": 0}

@@ -20,7 +20,7 @@ from wakeline.errors import InvalidArgument, NotFound
 from wakeline.flow.ack import AckMessages
 from wakeline.flow.amend import Change, Resume, Unsubscribe, Update
 from wakeline.flow.convene import ChangeStatus
-from wakeline.flow.deliver import STREAM, consumer_of
+from wakeline.flow.evidence import STREAM, consumer_of
 from wakeline.flow.permit import ChangeGrant
 from wakeline.flow.plan import Planned
 from wakeline.flow.replay import Retry

@@ -7,18 +7,21 @@ import msgspec
 import pytest
 
 from tests.store.bells import Bell, body
-from tests.store.builders import agent, new_id, send, unread
+from tests.store.builders import agent, bridge, new_id, send, unread
 from wakeline import wire
 from wakeline.core.log import Workspace
 from wakeline.core.store import Store
 from wakeline.core.subscription import Filters, Target, Trigger
 from wakeline.core.waking import Why
 from wakeline.flow.attend import Attention, Heartbeat
+from wakeline.flow.tend import Tend
 from wakeline.runtime.heart import pulse
 
 
 @pytest.fixture
-def bell(store: Store, workspace: Workspace) -> Bell:
+async def bell(store: Store, workspace: Workspace) -> Bell:
+    """With a bridge on the host `h`."""
+    await store.submit(Tend(bridge(workspace, "h"), "bridge-h1", "1", ("seat",), started=True))
     return Bell(store, workspace)
 
 
@@ -28,7 +31,7 @@ BRIDGE: dict[str, Any] = {"target": Target.BRIDGE, "url": None, "signing_key": N
 
 
 async def beat(bell: Bell, presence: str, **said: Any) -> str:
-    words = {"harness": "codex", "native_id": "n1", "levels": {"D4": "pass"}, "presence": presence, **said}
+    words = {"harness": "codex", "native_id": "n1", "host": "h", "levels": {"D4": "pass"}, "presence": presence, **said}
     request = msgspec.convert(words, wire.HeartbeatSession)
     session = await bell.store.submit(Heartbeat(agent(bell.workspace, "@bob"), request, new_id(), Attention()))
     return session.session_id

@@ -64,17 +64,19 @@ def change_agent(
 
 
 def create_token(
-    handle: str,
+    handle: str | None = None,
     *,
+    bridge: str | None = None,
     role: str | None = None,
     seconds: int | None = None,
     session_id: str | None = None,
     note: str | None = None,
     idempotency_key: str | None = None,
 ) -> Call:
-    """Make a token for an agent or a human."""
+    """Make a token for an agent or a human, or for the bridge of a host."""
     fields = given(
         handle=handle,
+        bridge=bridge,
         role=role,
         seconds=seconds,
         session_id=session_id,

@@ -20,6 +20,8 @@ def heartbeat_session(  # noqa: PLR0913 - what a session may say of itself
     *,
     session_id: str | None = None,
     harness: str | None = None,
+    harness_version: str | Clear | None = None,
+    transport: str | Clear | None = None,
     native_id: str | Clear | None = None,
     host: str | Clear | None = None,
     cwd: str | Clear | None = None,
@@ -160,3 +162,53 @@ def resync(subscription_id: str, since_log_id: int, *, epoch: str | None = None)
     """Replay what is unread since a log id."""
     path = f"/v1/wake-subscriptions/{quote(subscription_id)}/resync"
     return Call("POST", path, body=given(since_log_id=since_log_id, epoch=epoch))
+
+
+# -- bridges ----------------------------------------------------------------------------------------------------------
+
+
+def attend_bridge(
+    bridge_id: str, version: str, *, transports: Sequence[str] | None = None, started: bool | None = None
+) -> Call:
+    """Take or renew the lease on the bridge's host."""
+    fields = given(bridge_id=bridge_id, version=version, transports=transports, started=started)
+    return Call("POST", "/v1/bridge/attend", body=fields, repeat=SAFE)
+
+
+def leave_bridge(bridge_id: str) -> Call:
+    """Give the lease on the bridge's host back."""
+    return Call("POST", "/v1/bridge/leave", body={"bridge_id": bridge_id}, repeat=SAFE)
+
+
+def list_bridge_sessions() -> Call:
+    """List the sessions of the bridge's host."""
+    return read("/v1/bridge/sessions")
+
+
+def claim_rings(bridge_id: str, *, limit: int | None = None) -> Call:
+    """Take up what is to be rung on the bridge's host."""
+    return Call("POST", "/v1/bridge/claim", body=given(bridge_id=bridge_id, limit=limit))
+
+
+def settle_ring(
+    bridge_id: str, delivery_id: str, fence: int, result: str, *, reason: str | None = None, detail: str | None = None
+) -> Call:
+    """Say what came of a ring.  The fence makes a second sending change nothing."""
+    fields = given(
+        bridge_id=bridge_id, delivery_id=delivery_id, fence=fence, result=result, reason=reason, detail=detail
+    )
+    return Call("POST", "/v1/bridge/settle", body=fields, repeat=SAFE)
+
+
+def report_observations(bridge_id: str, observations: Sequence[Mapping[str, Any]]) -> Call:
+    """Say what was seen of the host's sessions; evidence may come twice."""
+    fields = {"bridge_id": bridge_id, "observations": list(observations)}
+    return Call("POST", "/v1/bridge/report", body=fields, repeat=SAFE)
+
+
+def announce_turn(
+    bridge_id: str, session_id: str, *, turn_id: str | None = None, shown: Sequence[str] | None = None
+) -> Call:
+    """Hear what to tell a session in the turn that it begins."""
+    fields = given(bridge_id=bridge_id, session_id=session_id, turn_id=turn_id, shown=shown)
+    return Call("POST", "/v1/bridge/announce", body=fields)

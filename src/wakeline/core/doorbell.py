@@ -27,6 +27,7 @@ class Head(msgspec.Struct, frozen=True):
 
     sender: str
     subject: str | None
+    message_id: str = ""
 
 
 def ring(unread: int, heads: Sequence[Head], reader: str) -> str | None:

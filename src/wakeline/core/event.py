@@ -146,6 +146,24 @@ def digest_text(subscription_id: str, handle: str, content: Content, window: int
     )
 
 
+def describe(body: str) -> str | None:
+    """What an event that went out tells beside mail, in words; None: mail is all that it tells of."""
+    said = _decode(body)
+    payload, event_type = said["payload"], said["eventType"]
+    groups = (
+        [Group(f"wake/{name}", one["count"], _encode(one["latest"]).decode()) for name, one in _breakdown(payload)]
+        if event_type == DIGEST
+        else [Group(event_type, 1, _encode(payload).decode())]
+    )
+    others = [group for group in groups if group.event_type != SENT_TO_ME]
+    told = [f"{one.count} {_WORDS[one.event_type][one.count != 1]} (latest: {_latest(one)})" for one in others]
+    return ", ".join(told) or None
+
+
+def _breakdown(payload: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return list(payload["breakdown"].items())
+
+
 def _latest(group: Group) -> str:
     quoted = {name: tame(str(value)) for name, value in _decode(group.latest).items()}
     return _WORDS[group.event_type][2].format_map(_Blank(quoted))

@@ -15,6 +15,7 @@ from wakeline.errors import InvalidArgument
 THREAD_STREAM = "thread:"
 PRINCIPAL_STREAM = "principal:"
 WORKSPACE_STREAM = "workspace"
+HOST_STREAM = "host:"  # for the bridge of a host, and for who reads everything
 
 _position = re.compile(r"([a-z0-9]{1,32})-([0-9]{1,18})")
 

@@ -30,6 +30,7 @@ class Injected(msgspec.Struct, frozen=True, tag_field="type", tag="injected"):
     session_id: str
     marks: tuple[str, ...]
     turn_id: str | None = None
+    woke: bool = False  # the turn began because of them, in a session that was idle
 
 
 class Processed(msgspec.Struct, frozen=True, tag_field="type", tag="processed"):

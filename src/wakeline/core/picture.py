@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from wakeline.core.bridge import Bridge
 from wakeline.core.cursor import Cursor
 from wakeline.core.delivery import Delivery, DeliveryStep
 from wakeline.core.log import LogEntry, Workspace
@@ -66,6 +67,8 @@ class Needs(msgspec.Struct):
     cursors: set[tuple[str, str, str]] = msgspec.field(default_factory=set)  # (consumer, stream, subject)
     consumers: set[str] = msgspec.field(default_factory=set)
     waits: bool = False
+    bridges: set[str] = msgspec.field(default_factory=set)  # hosts
+    wakes: set[tuple[str, int]] = msgspec.field(default_factory=set)  # (subscription, log_id)
 
 
 class Facts(msgspec.Struct):
@@ -92,6 +95,7 @@ class Facts(msgspec.Struct):
     consumers: list[Consumer] = []
     waits: list[Wait] = []
     guests: list[tuple[str, str]] = []
+    bridges: list[Bridge] = []
 
 
 class Changes:
@@ -99,6 +103,7 @@ class Changes:
 
     __slots__ = (
         "blocks",
+        "bridges",
         "buckets",
         "causes",
         "consumers",
@@ -153,6 +158,7 @@ class Changes:
         self.cursors: dict[tuple[str, str, str], Cursor] = {}
         self.consumers: dict[str, Consumer] = {}
         self.waits: dict[str, Wait] = {}
+        self.bridges: dict[str, Bridge] = {}
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__slots__)
@@ -182,6 +188,7 @@ class Picture:
         self.cursors = {(row.consumer_id, row.stream_name, row.subject_id): row for row in facts.cursors}
         self.consumers = {row.name: row for row in facts.consumers}
         self.waits = {row.message_id: row for row in facts.waits}
+        self.bridges = {row.host: row for row in facts.bridges}
         self.guests = set(facts.guests)
         self.members: dict[str, dict[str, Member]] = {}
         for member in facts.members:
@@ -318,6 +325,9 @@ class Picture:
 
     def put_wait(self, row: Wait) -> None:
         self.waits[row.message_id] = self.changes.waits[row.message_id] = row
+
+    def put_bridge(self, row: Bridge) -> None:
+        self.bridges[row.host] = self.changes.bridges[row.host] = row
 
     def put_session(self, row: Session) -> None:
         self.sessions[row.session_id] = self.changes.sessions[row.session_id] = row

@@ -38,6 +38,13 @@ def require_operator(caller: Caller, what: str) -> None:
         raise Forbidden("OPERATOR_REQUIRED", f"Only the operator may {what}.", rule="operator")
 
 
+def require_bridge(caller: Caller) -> str:
+    """The host whose sessions the caller acts for."""
+    if caller.host is None:
+        raise Forbidden("BRIDGE_REQUIRED", "Only the bridge of a host may do this.", rule="bridge")
+    return caller.host
+
+
 def may_read(picture: Picture, message: Message, caller: Caller) -> bool:
     """Whoever reads everything or is in the thread now; whoever sent it; whoever it was brought to.
 

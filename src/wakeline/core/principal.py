@@ -62,6 +62,7 @@ class Caller(msgspec.Struct, frozen=True):
     expires_at: int | None = None
     operator: bool = False
     kid: str | None = None  # the outside issuer's key that vouches for it
+    host: str | None = None  # a bridge: it acts for the sessions of this host and may do nothing else
 
     @property
     def is_human(self) -> bool:

@@ -249,6 +249,17 @@ class LogVisible(Query[Entry], frozen=True):
     row = _entry
 
 
+class HostLog(Query[Entry], frozen=True):
+    """Rows in (after, until] for the bridge of a host."""
+
+    workspace_id: int
+    after: int
+    until: int
+    host: str
+    limit: int
+    row = _entry
+
+
 class LogMembers(Query[tuple[int, str]], frozen=True):
     """Who may see each thread's rows of a stretch of the log: (log_id, handle), each once."""
 

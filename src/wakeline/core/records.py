@@ -55,6 +55,7 @@ class Token(msgspec.Struct, frozen=True, array_like=True, gc=False):
     issued_by: str
     expires_at: int
     revoked_at: int | None = None
+    host: str | None = None  # the token of a bridge: for the sessions of this host, and for nothing else
 
 
 class Refusal(msgspec.Struct, frozen=True, array_like=True, gc=False):

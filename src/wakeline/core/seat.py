@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from wakeline.core.bridge import Bridge, is_attended
 from wakeline.core.delivery import Delivery
 from wakeline.core.instant import SECOND
 from wakeline.core.session import Session, choose_session, exceeds_context, presence_of
@@ -20,7 +21,12 @@ QUEUES = "queue_when_active"
 
 
 def take_seat(
-    wake: Wake, sessions: list[Session], deliveries: Iterable[Delivery], rules: WakeRules, now: int
+    wake: Wake,
+    sessions: list[Session],
+    deliveries: Iterable[Delivery],
+    bridges: Mapping[str, Bridge],
+    rules: WakeRules,
+    now: int,
 ) -> Seat | None:
     stale = rules.presence_stale_seconds * SECOND
     session = choose_session(sessions, wake.session_id, bool(wake.addressed), now, stale)
@@ -30,10 +36,16 @@ def take_seat(
         session.session_id,
         presence_of(session, now, stale),
         proven=is_proven(session),
-        queues=QUEUES in _words(session.capabilities),
+        queues=does_queue(session),
         context_full=exceeds_context(session, rules.context_gate_tokens),
         outstanding_until=_outstanding(session.session_id, deliveries, rules, now),
+        bridged=is_attended(bridges.get(session.host or ""), now),
+        seen_at=session.presence_at,
     )
+
+
+def does_queue(session: Session) -> bool:
+    return QUEUES in _words(session.capabilities)
 
 
 def is_proven(session: Session) -> bool:

@@ -55,6 +55,8 @@ class Session(msgspec.Struct, frozen=True, array_like=True, gc=False):
     started_at: int
     heartbeat_at: int
     ended_at: int | None = None
+    harness_version: str | None = None
+    transport: str | None = None  # which of the ways into its harness it can be reached by
 
 
 class Liveness(StrEnum):

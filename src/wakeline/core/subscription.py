@@ -103,6 +103,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     daemon_socket_path: str | None = None
     is_default: bool = False  # made for an agent that connected, not by its owner
+    full_body: bool = False  # rings bring whole messages along, enclosed as untrusted data
 
 
 parse_filters = msgspec.json.Decoder(Filters).decode

@@ -38,3 +38,6 @@ class Wake(msgspec.Struct, frozen=True, array_like=True, gc=False):
     until: int | None
     delivery_id: str | None
     updated_at: int
+    rings: int = 0  # how often it was part of a ring inside a session
+    poke_at: int | None = None  # when to look whether it is still unread although it was rung
+    unsure_at: int | None = None  # since when nobody knows whether its ring arrived

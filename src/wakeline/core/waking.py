@@ -37,7 +37,10 @@ class Why(StrEnum):
     FAILED = "delivery_failed"
     NO_ROUTE = "no_route"
     NO_SESSION = "no_session"
+    NO_BRIDGE = "no_bridge"
     UNPROVEN = "route_unproven"
+    UNSURE = "outcome_unknown"
+    REFUSED = "session_refused"
     # left for the next turn
     POLICY = "next_turn"
     TOO_OLD = "too_old"
@@ -63,6 +66,8 @@ class WakeRules(msgspec.Struct, frozen=True, kw_only=True):
     outstanding_seconds: int = 300
     supervisor_seconds: int = 30
     lease_seconds: int = 30
+    repoke_seconds: int = 900
+    repoke_limit: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,8 @@ class Seat:
     queues: bool  # what arrives in a turn is queued by the harness, not typed into it
     context_full: bool
     outstanding_until: int | None
+    bridged: bool = True  # its host has a bridge that would ring
+    seen_at: int = 0  # when its presence was last reported
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +122,7 @@ class Circumstances:
 
 def decide_wake(wake: Wake, facts: Circumstances, now: int) -> Verdict:
     """An age limit holds only for what was tried and failed: what nobody could bring out before is still news."""
-    stale = _is_over(wake, facts.receipt, now)
+    stale = is_over(wake, facts.receipt, now)
     if stale is not None:
         return Drop(stale)
     if facts.status == SubscriptionStatus.DEGRADED:
@@ -131,7 +138,7 @@ def decide_wake(wake: Wake, facts: Circumstances, now: int) -> Verdict:
     return _disturb(wake, facts)
 
 
-def _is_over(wake: Wake, receipt: Receipt | None, now: int) -> str | None:
+def is_over(wake: Wake, receipt: Receipt | None, now: int) -> str | None:
     """Why this wake needs no ring any more."""
     if wake.policy == WakePolicy.SILENT:
         return Why.SILENT
@@ -156,7 +163,7 @@ def _disturb(wake: Wake, facts: Circumstances) -> Verdict:
         return Hold(Why.THREAD_BLOCKED)
     if facts.target == Target.MCP and not facts.connected:
         return Hold(Why.NO_CONNECTION)
-    return _sit_down(facts.seat) if facts.target == Target.BRIDGE else Ring()
+    return _sit_down(wake, facts.seat) if facts.target == Target.BRIDGE else Ring()
 
 
 # What presence says to a harness that does not queue; `idle` rings.
@@ -168,15 +175,31 @@ _PRESENCE: dict[Presence, Why] = {
 }
 
 
-def _sit_down(seat: Seat | None) -> Verdict:
+MOST_UNSURE_RINGS = 2  # the first, and one more
+
+
+def _sit_down(wake: Wake, seat: Seat | None) -> Verdict:
+    if wake.unsure_at is not None and wake.rings >= MOST_UNSURE_RINGS:
+        return Leave(Why.UNSURE)
     if seat is None:
         return Hold(Why.NO_SESSION)
     if not seat.proven:
         return Hold(Why.UNPROVEN)
+    if not seat.bridged:
+        return Hold(Why.NO_BRIDGE)
     if seat.context_full:
         return Hold(Why.CONTEXT)
     if seat.outstanding_until is not None:
         return Hold(Why.OUTSTANDING, seat.outstanding_until)
-    if seat.presence == Presence.IDLE or (seat.presence == Presence.ACTIVE and seat.queues):
-        return Ring(seat.session_id)
-    return Hold(_PRESENCE[seat.presence])
+    if wake.unsure_at is not None and not _is_idle_since(seat, wake.unsure_at):
+        return Hold(Why.UNSURE)
+    return Ring(seat.session_id) if may_disturb(seat.presence, queues=seat.queues) else Hold(_PRESENCE[seat.presence])
+
+
+def _is_idle_since(seat: Seat, instant: int) -> bool:
+    """Was it seen idle after that?  What had been rung before would have begun a turn by then."""
+    return seat.presence == Presence.IDLE and seat.seen_at > instant
+
+
+def may_disturb(presence: Presence, *, queues: bool) -> bool:
+    return presence == Presence.IDLE or (presence == Presence.ACTIVE and queues)

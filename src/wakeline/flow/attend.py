@@ -30,6 +30,8 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 # Said and stored in the same shape.
 _PLAIN = (
     "harness",
+    "harness_version",
+    "transport",
     "native_id",
     "host",
     "cwd",
@@ -84,7 +86,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
         before = self._known(picture)
         after = _spoken(before or self._new(picture), self.said, picture.now)
         picture.put_session(after)
-        self._report(picture, before, after)
+        report(picture, self.caller.handle, before, after, self.attention)
         return after
 
     # -- which session ------------------------------------------------------------------------------------------------
@@ -139,22 +141,33 @@ class Heartbeat(msgspec.Struct, frozen=True):
             heartbeat_at=picture.now,
         )
 
-    # -- what the log hears -------------------------------------------------------------------------------------------
 
-    def _report(self, picture: Picture, before: Session | None, after: Session) -> None:
-        if before is None or before.ended_at is not None:
-            data = {"harness": after.harness, "host": after.host, "resumed": before is not None}
-            _append(picture, self.caller, "session.started", after, {**_change(None, after.presence), **data})
-            return
-        stale_after, limit = self.attention.stale_after, self.attention.context_limit
-        was, now = (presence_of(one, picture.now, stale_after) for one in (before, after))
-        news: dict[str, Any] = {}
-        if before.levels != after.levels:
-            news["levels"] = msgspec.json.decode(after.levels)
-        if exceeds_context(before, limit) != exceeds_context(after, limit):
-            news["exceeds_context"] = exceeds_context(after, limit)
-        if news or was != now:
-            _append(picture, self.caller, "session.changed", after, {**_change(was, now), **news})
+# -- what the log hears -----------------------------------------------------------------------------------------------
+
+
+def report(picture: Picture, actor: str, before: Session | None, after: Session, attention: Attention) -> None:
+    if before is None or before.ended_at is not None:
+        data = {"harness": after.harness, "host": after.host, "resumed": before is not None}
+        _append(picture, actor, "session.started", after, {**_change(None, after.presence), **data})
+        return
+    was, now = (presence_of(one, picture.now, attention.stale_after) for one in (before, after))
+    news: dict[str, Any] = {}
+    if before.levels != after.levels:
+        news["levels"] = msgspec.json.decode(after.levels)
+    if exceeds_context(before, attention.context_limit) != exceeds_context(after, attention.context_limit):
+        news["exceeds_context"] = exceeds_context(after, attention.context_limit)
+    if news or was != now:
+        _append(picture, actor, "session.changed", after, {**_change(was, now), **news})
+
+
+def finish_session(picture: Picture, actor: str, before: Session, reason: str | None = None) -> Session:
+    ended = _replace(
+        before, presence=Presence.UNKNOWN, active_turn_id=None, presence_at=picture.now, ended_at=picture.now
+    )
+    picture.put_session(ended)
+    why = {} if reason is None else {"reason": reason}
+    _append(picture, actor, "session.ended", ended, {**_change(before.presence, ended.presence), **why})
+    return ended
 
 
 class EndSession(msgspec.Struct, frozen=True):
@@ -176,12 +189,7 @@ class EndSession(msgspec.Struct, frozen=True):
             raise not_found(self.session_id, self.caller.handle)
         if before.ended_at is not None:
             return before
-        ended = _replace(
-            before, presence=Presence.UNKNOWN, active_turn_id=None, presence_at=picture.now, ended_at=picture.now
-        )
-        picture.put_session(ended)
-        _append(picture, self.caller, "session.ended", ended, _change(before.presence, ended.presence))
-        return ended
+        return finish_session(picture, self.caller.handle, before)
 
 
 def not_found(session_id: str, handle: str, hint: str | None = None) -> NotFound:
@@ -260,5 +268,5 @@ def _change(was: str | None, now: str) -> dict[str, Any]:
     return {"presence": {"from": was, "to": now}}
 
 
-def _append(picture: Picture, caller: Caller, kind: str, session: Session, data: dict[str, Any]) -> None:
-    picture.append(kind, PRINCIPAL_STREAM + session.handle, 0, caller.handle, session.session_id, data)
+def _append(picture: Picture, actor: str, kind: str, session: Session, data: dict[str, Any]) -> None:
+    picture.append(kind, PRINCIPAL_STREAM + session.handle, 0, actor, session.session_id, data)

@@ -182,12 +182,15 @@ class IssueToken(msgspec.Struct, frozen=True):
         principal = picture.principals.get(self.token.handle)
         if principal is None or principal.retired_at is not None:
             raise NotFound("AGENT_NOT_FOUND", f"There is no {self.token.handle} in this workspace.")
+        is_bridge = self.token.host is not None
+        if (principal.kind == Kind.SYSTEM) != is_bridge:
+            raise Forbidden("ROLE_FORBIDDEN", "Only bridges have a token of the system.", "Name a host.", rule="system")
         if principal.kind == Kind.HUMAN:
             policy.require_operator(self.caller, "issue a human's token")
         earlier = once.earlier(picture, by, ISSUE, key, self.digest)
         if earlier is not None:
             return msgspec.json.decode(earlier, type=Token)
-        if principal.kind != Kind.HUMAN and not principal.holds(self.token.role):
+        if principal.kind == Kind.AGENT and not principal.holds(self.token.role):
             raise Forbidden(
                 "ROLE_FORBIDDEN",
                 f"{principal.handle} does not hold the role {self.token.role}.",
@@ -236,4 +239,6 @@ class RevokeToken(msgspec.Struct, frozen=True):
 def _issue(picture: Picture, token: Token) -> None:
     picture.put_token(token)
     data = {"handle": token.handle, "role": token.role, "expires_at": to_datetime(token.expires_at), "note": token.note}
+    if token.host is not None:
+        data["host"] = token.host
     picture.append("token.issued", PRINCIPAL_STREAM + token.handle, 0, token.issued_by, token.jti, data)

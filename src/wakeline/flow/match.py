@@ -19,6 +19,7 @@ from wakeline.core.records import Consumer
 from wakeline.core.subscription import Subscription, SubscriptionStatus
 from wakeline.core.wake import Wake, WakeState
 from wakeline.core.waking import WakeRules, Why
+from wakeline.flow import evidence
 from wakeline.flow.plan import Planned, Stamp, plan, window_of
 
 _replace = msgspec.structs.replace
@@ -56,7 +57,7 @@ class Match(msgspec.Struct, frozen=True):
         needs.consumers.add(CONSUMER)
         found = {event.subscription_id for event in self.found}
         needs.subscriptions.update(found & self.quiet)
-        needs.plans.update((found - self.quiet) | set(self.again))
+        evidence.need_plans(needs, (found - self.quiet) | set(self.again))
         # The first events of a subscription are not stored yet, so their receipts are asked for by name.
         needs.receipts.update((event.message_id, event.handle) for event in self.found if event.message_id is not None)
 
@@ -135,7 +136,7 @@ class Flush(msgspec.Struct, frozen=True):
     stamp: Stamp
 
     def needs(self, needs: Needs) -> None:
-        needs.plans.update(self.subscription_ids)
+        evidence.need_plans(needs, self.subscription_ids)
 
     def decide(self, picture: Picture) -> list[Planned]:
         planned = [plan(picture, one, self.rules, self.stamp) for one in self.subscription_ids]

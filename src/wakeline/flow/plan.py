@@ -17,19 +17,25 @@ import msgspec
 
 from wakeline.core import coalescing
 from wakeline.core.allowance import bucket_name, take_wake
-from wakeline.core.delivery import Delivery, DeliveryStep, Step
+from wakeline.core.delivery import Delivery, Outcome, Step
 from wakeline.core.event import Content, content_of, encode_event
 from wakeline.core.ids import derived
+from wakeline.core.instant import SECOND
+from wakeline.core.log import HOST_STREAM
+from wakeline.core.message import WakePolicy
 from wakeline.core.picture import Picture
+from wakeline.core.principal import SYSTEM
 from wakeline.core.quiet import quiet_until
 from wakeline.core.seat import take_seat
 from wakeline.core.session import Session
 from wakeline.core.subscription import Subscription, SubscriptionStatus, Target
 from wakeline.core.wake import PLANNED, Wake, WakeState
 from wakeline.core.waking import Circumstances, Drop, Hold, Leave, Ring, Verdict, WakeRules, Why, decide_wake
+from wakeline.flow import evidence
+from wakeline.flow.evidence import record
+from wakeline.flow.review import review
 
 _replace = msgspec.structs.replace
-_encode = msgspec.json.Encoder().encode
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -52,22 +58,31 @@ def plan(picture: Picture, subscription_id: str, rules: WakeRules, stamp: Stamp)
     subscription = picture.subscriptions.get(subscription_id)
     if subscription is None or subscription.status == SubscriptionStatus.RETIRED:
         return None
+    for delivery in open_deliveries(picture, subscription_id):
+        review(picture, delivery)
     if is_ringing(picture, subscription_id):
-        _retime(picture, subscription, None)  # its settlement plans again
+        _retime(picture, picture.subscriptions[subscription_id], None)  # its settlement plans again
         return None
+    subscription = picture.subscriptions[subscription_id]
     verdicts = _decide_all(picture, subscription, rules, stamp.connected)
     ringing = [(wake, verdict.session_id) for wake, verdict in verdicts if isinstance(verdict, Ring)]
     _put_aside(picture, verdicts)
-    later = [wake.until for wake in open_wakes(picture, subscription_id) if wake.until is not None]
     opens = _opens_at(picture, subscription, rules)
-    planned = None
-    if ringing and opens <= picture.now:
-        planned = _ring(picture, subscription, ringing, rules, stamp)
-        later = [wake.until for wake in open_wakes(picture, subscription_id) if wake.until is not None]
-    elif ringing:
+    planned = _ring(picture, subscription, ringing, rules, stamp) if ringing and opens <= picture.now else None
+    later = _looks_again(picture, subscription_id, rules)
+    if ringing and opens > picture.now:
         later.append(opens)
     _retime(picture, picture.subscriptions[subscription_id], min(later, default=None))
     return planned
+
+
+def _looks_again(picture: Picture, subscription_id: str, rules: WakeRules) -> list[int]:
+    """The instants at which holds may have ended without anybody telling."""
+    waiting = open_wakes(picture, subscription_id)
+    later = [wake.until for wake in waiting if wake.until is not None]
+    if any(wake.reason == Why.UNSURE for wake in waiting):
+        later.append(picture.now + rules.supervisor_seconds * SECOND)  # a session that stays idle makes no news
+    return later
 
 
 def _opens_at(picture: Picture, subscription: Subscription, rules: WakeRules) -> int:
@@ -77,10 +92,15 @@ def _opens_at(picture: Picture, subscription: Subscription, rules: WakeRules) ->
 
 
 def is_ringing(picture: Picture, subscription_id: str) -> bool:
-    return any(
-        delivery.subscription_id == subscription_id and delivery.outcome is None
+    return bool(open_deliveries(picture, subscription_id))
+
+
+def open_deliveries(picture: Picture, subscription_id: str) -> list[Delivery]:
+    return [
+        delivery
         for delivery in picture.deliveries.values()
-    )
+        if delivery.subscription_id == subscription_id and delivery.outcome is None
+    ]
 
 
 def open_wakes(picture: Picture, subscription_id: str) -> list[Wake]:
@@ -117,7 +137,8 @@ def _circumstances(
     connected: frozenset[str],
 ) -> Circumstances:
     thread_id, seq = wake.thread_id or "", wake.seq or 0
-    seat = take_seat(wake, sessions, picture.deliveries.values(), rules, picture.now) if sessions else None
+    under_way = picture.deliveries.values()
+    seat = take_seat(wake, sessions, under_way, picture.bridges, rules, picture.now) if sessions else None
     return Circumstances(
         target=subscription.target,
         status=subscription.status,
@@ -196,6 +217,9 @@ def start_delivery(
             delivery_id=delivery.delivery_id,
             session_id=session_id or wake.session_id,
             updated_at=picture.now,
+            rings=wake.rings + (session_id is not None),
+            poke_at=None,
+            unsure_at=None,
         )
         picture.put_wake(ringing)
     subscription = _replace(
@@ -220,6 +244,7 @@ def make_delivery(
     stamp: Stamp,
     *,
     replay: bool = False,
+    policy: str = "immediate",
 ) -> Delivery:
     """Its bytes are written now and never change."""
     event_id = derived(stamp.seed, f"event {subscription.subscription_id}")
@@ -251,7 +276,17 @@ def make_delivery(
         created_at=picture.now,
     )
     record(picture, delivery, Step.QUEUED, {"events": content.events, "last_log_id": content.log_id})
+    if policy != WakePolicy.NEXT_TURN:  # then the bridge is there already, and asks
+        tell_bridge(picture, delivery)
     return picture.deliveries[delivery.delivery_id]
+
+
+def tell_bridge(picture: Picture, delivery: Delivery) -> None:
+    """The doorbell of the bridge that has to ring."""
+    session = picture.sessions.get(delivery.session_id or "")
+    if session is not None and session.host is not None and delivery.target == Target.BRIDGE:
+        data = {"session_id": session.session_id}
+        picture.append("delivery.planned", HOST_STREAM + session.host, 0, SYSTEM, delivery.delivery_id, data)
 
 
 def claim(picture: Picture, delivery: Delivery, rules: WakeRules, stamp: Stamp) -> Delivery:
@@ -270,16 +305,6 @@ def claim(picture: Picture, delivery: Delivery, rules: WakeRules, stamp: Stamp) 
     return picture.deliveries[delivery.delivery_id]
 
 
-def record(picture: Picture, delivery: Delivery, step: str, detail: dict[str, object] | None = None) -> None:
-    """One row of evidence.  Written in the same transaction as what it speaks of."""
-    number = delivery.steps + 1
-    encoded = None if detail is None else _encode(detail).decode()
-    picture.add_delivery_step(
-        DeliveryStep(delivery.delivery_id, number, delivery.workspace_id, picture.now, step, delivery.attempts, encoded)
-    )
-    picture.put_delivery(_replace(delivery, steps=number))
-
-
 def window_of(subscription: Subscription, rules: WakeRules) -> timedelta:
     seconds = subscription.coalesce_window
     return timedelta(seconds=rules.coalesce_seconds if seconds is None else seconds)
@@ -294,16 +319,6 @@ def dismiss(picture: Picture, subscription: Subscription) -> None:
     """The subscription is gone: what it still had to ring is dropped, what is under way is fenced off."""
     for wake in open_wakes(picture, subscription.subscription_id):
         _put(picture, wake, WakeState.DROPPED, Why.UNSUBSCRIBED, None)
-    for delivery in list(picture.deliveries.values()):
-        if delivery.subscription_id == subscription.subscription_id and delivery.outcome is None:
-            ended = _replace(
-                delivery,
-                outcome="skipped",
-                reason=str(Why.UNSUBSCRIBED),
-                next_attempt_at=None,
-                lease_owner=None,
-                lease_until=None,
-                fence=delivery.fence + 1,
-                settled_at=picture.now,
-            )
-            record(picture, ended, "skipped", {"reason": str(Why.UNSUBSCRIBED)})
+    for delivery in open_deliveries(picture, subscription.subscription_id):
+        fenced = _replace(delivery, fence=delivery.fence + 1)
+        evidence.end(picture, fenced, Outcome.SKIPPED, str(Why.UNSUBSCRIBED))

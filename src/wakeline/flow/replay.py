@@ -11,11 +11,13 @@ from wakeline.core.ids import derived
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
+from wakeline.core.session import choose_session
 from wakeline.core.subscription import Subscription, SubscriptionStatus, Target
 from wakeline.core.wake import WakeState
 from wakeline.errors import Conflict, NotFound
 from wakeline.flow.amend import may_manage, unknown
-from wakeline.flow.plan import Stamp, make_delivery, record
+from wakeline.flow.evidence import record
+from wakeline.flow.plan import Stamp, make_delivery, tell_bridge
 
 _replace = msgspec.structs.replace
 
@@ -35,6 +37,7 @@ class Resync(msgspec.Struct, frozen=True):
     subscription_id: str
     content: Content | None  # None: nothing was found
     stamp: Stamp
+    stale_after: int = 300_000_000  # of a session's heartbeat
 
     @property
     def workspace_id(self) -> int:
@@ -43,6 +46,7 @@ class Resync(msgspec.Struct, frozen=True):
     def needs(self, needs: Needs) -> None:
         needs.handles.add(self.caller.handle)
         needs.subscriptions.add(self.subscription_id)
+        needs.plans.add(self.subscription_id)
 
     def decide(self, picture: Picture) -> str | None:
         policy.admit(picture, self.caller)
@@ -53,11 +57,19 @@ class Resync(msgspec.Struct, frozen=True):
             raise Conflict("SUBSCRIPTION_DEGRADED", f"It is degraded: {subscription.status_reason}")
         if self.content is None:
             return None
-        delivery = make_delivery(picture, subscription, self.content, None, self.stamp, replay=True)
+        session_id = self._session(picture, subscription) if subscription.target == Target.BRIDGE else None
+        delivery = make_delivery(picture, subscription, self.content, session_id, self.stamp, replay=True)
         stream = PRINCIPAL_STREAM + subscription.handle
         data = {"events": self.content.events, "delivery_id": delivery.delivery_id}
         picture.append("subscription.resynced", stream, 0, self.caller.handle, self.subscription_id, data)
         return delivery.delivery_id
+
+    def _session(self, picture: Picture, subscription: Subscription) -> str:
+        mine = [one for one in picture.sessions.values() if one.handle == subscription.handle and one.ended_at is None]
+        session = choose_session(mine, None, addressed=False, now=picture.now, stale_after=self.stale_after)
+        if session is None:
+            raise Conflict("NO_ROUTE", f"{subscription.handle} has no live session to ring in.", "Start one first.")
+        return session.session_id
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -66,6 +78,7 @@ class Retry(msgspec.Struct, frozen=True):
     caller: Caller
     delivery_id: str
     stamp: Stamp
+    session_id: str | None = None  # the delivery's, as the reader found it
 
     @property
     def workspace_id(self) -> int:
@@ -74,6 +87,8 @@ class Retry(msgspec.Struct, frozen=True):
     def needs(self, needs: Needs) -> None:
         needs.handles.add(self.caller.handle)
         needs.deliveries.add(self.delivery_id)
+        if self.session_id is not None:
+            needs.sessions.add(self.session_id)
 
     def decide(self, picture: Picture) -> Delivery:
         policy.admit(picture, self.caller)
@@ -96,6 +111,7 @@ class Retry(msgspec.Struct, frozen=True):
         )
         record(picture, again, Step.QUEUED, {"retry_of": before.delivery_id, "by": self.caller.handle})
         self._take_along(picture, before, again)
+        tell_bridge(picture, again)
         stream = PRINCIPAL_STREAM + before.handle
         data = {"retry_of": before.delivery_id}
         picture.append("delivery.retried", stream, 0, self.caller.handle, again.delivery_id, data)
@@ -115,4 +131,4 @@ class Retry(msgspec.Struct, frozen=True):
         for wake in list(picture.wakes.values()):
             if wake.delivery_id == before.delivery_id and wake.state == WakeState.HELD:
                 ringing = _replace(wake, state=WakeState.RINGING, reason=None, until=None, updated_at=picture.now)
-                picture.put_wake(_replace(ringing, delivery_id=again.delivery_id))
+                picture.put_wake(_replace(ringing, delivery_id=again.delivery_id, unsure_at=None))

@@ -17,11 +17,13 @@ from pathlib import Path
 import uvloop
 
 from wakeline.core.store import Store
+from wakeline.errors import WakelineError
 from wakeline.faces.http.app import Application, Mounted, request_limit
 from wakeline.faces.http.listener import Listeners, bind_tcp, bind_unix
 from wakeline.faces.http.telemetry import Telemetry
 from wakeline.faces.mcp.mount import Mount, Prepare
 from wakeline.runtime import clock
+from wakeline.runtime.bridge_parts import run_beside
 from wakeline.runtime.heart import beat
 from wakeline.runtime.parts import Parts, assemble, open_store
 from wakeline.runtime.settings import Settings
@@ -29,6 +31,8 @@ from wakeline.runtime.sweeper import Indexer, follow, keep_alive, sweep
 from wakeline.service import Services
 from wakeline.store.sqlite.connection import translated
 from wakeline.store.sqlite.lock import DataLock
+
+_log = logging.getLogger(__name__)
 
 # The event loop and the writer thread share one interpreter.  The default of 5 ms would make the writer wait that long
 # after every statement while the loop is busy; this keeps both moving (measured: ten times the posts under load).
@@ -125,6 +129,16 @@ def _mcp_mounts(settings: Settings, services: Services, additions: Additions) ->
     return mounts
 
 
+async def _bridge(parts: Parts, settings: Settings) -> None:
+    """A bridge that cannot run does not take the server with it."""
+    if not settings.bridge:
+        return
+    try:
+        await run_beside(parts.services, parts.store, settings.data, settings.bridge_host)
+    except WakelineError as error:
+        _log.error("this server runs without a bridge: %s", error.message)
+
+
 async def _serve(settings: Settings, parts: Parts, additions: Additions) -> None:
     mcp = _mcp_mounts(settings, parts.services, additions)
     application = Application(
@@ -158,12 +172,15 @@ async def _serve(settings: Settings, parts: Parts, additions: Additions) -> None
                 group.create_task(Indexer(parts.store).run()),
                 group.create_task(keep_alive(parts.hub, settings.keepalive_seconds, clock.now)),
             ]
+            bridge = group.create_task(_bridge(parts, settings))
             if parts.issuer is not None:
                 chores.append(group.create_task(parts.issuer.run()))
             serving = group.create_task(listeners.serve())
             host, port = tcp.getsockname()[:2]
             print(f"Wakeline is ready: http://{f'[{host}]' if ':' in host else host}:{port}", flush=True)  # noqa: T201 - the one promised line
             await stop.wait()
+            bridge.cancel()
+            await asyncio.wait([bridge])
             parts.hub.close()
             listeners.stop()
             await serving

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from wakeline.core.bridge_queries import AnsweredRings, ReadRings
 from wakeline.core.instant import SECOND
 from wakeline.core.log import LogEntry
 from wakeline.core.queries import ConsumerCursor, WorkspaceById
@@ -25,6 +26,7 @@ from wakeline.core.wake_queries import (
 from wakeline.core.waking import WakeRules
 from wakeline.flow.find import ENDS_HOLDS, find_messages, find_occurrence, occurrence
 from wakeline.flow.match import CONSUMER, Found, Match
+from wakeline.flow.observe import Replied
 from wakeline.flow.plan import Planned, Stamp
 
 STRETCH = 100  # rows at a time; so short a stretch is read on the event loop
@@ -50,12 +52,14 @@ class Matcher:
         reached = await self._start(workspace_id)
         while True:
             stretch = (workspace_id, reached, reached + STRETCH)
-            [[workspace], wanted, messages, rows, unblocked] = await self._store.read_together(
+            [[workspace], wanted, messages, rows, unblocked, read, answered] = await self._store.read_together(
                 WorkspaceById(workspace_id),
                 AnySubscription(workspace_id),
                 WakeMessages(*stretch),
                 WakeRows(*stretch),
                 Unblocked(*stretch),
+                ReadRings(*stretch),
+                AnsweredRings(*stretch),
             )
             end = workspace.last_log_id
             if not wanted:
@@ -65,7 +69,10 @@ class Matcher:
             if reached >= end:
                 return
             until = min(end, reached + STRETCH)
-            await self._match(workspace_id, until, messages, rows, set(unblocked))
+            await self._match(workspace_id, until, messages, rows, {*unblocked, *read})
+            if answered:
+                found = tuple((row.delivery_id, row.message_id) for row in answered)
+                await self._store.submit(Replied(workspace_id, found))
             self._reached[workspace_id] = reached = until
 
     def is_idle(self, workspace_id: int) -> bool:

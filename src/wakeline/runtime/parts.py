@@ -31,6 +31,7 @@ from wakeline.runtime.sweeper import Retention
 from wakeline.runtime.waker import Waker
 from wakeline.service import Services
 from wakeline.service.audit import Audit
+from wakeline.service.bridges import Bridges
 from wakeline.service.context import Context
 from wakeline.service.dead_letters import DeadLetters
 from wakeline.service.deliveries import Deliveries
@@ -88,30 +89,24 @@ async def assemble(settings: Settings, store: Store) -> Parts:
     inboxes = Inboxes(context, hub)
     pushes = Pushes(hub, inboxes)
     subscriptions = _subscriptions(settings, context, box, pushes)
+    sessions = _sessions(settings, context, subscriptions)
     services = Services(
         identity=identity,
         messages=messages,
         inboxes=inboxes,
         threads=Threads(context),
         principals=Principals(context, identity, timedelta(days=settings.token_days)),
-        sessions=_sessions(settings, context, subscriptions),
+        sessions=sessions,
         logs=logs,
         dead_letters=DeadLetters(context, messages),
         deliveries=deliveries,
         subscriptions=subscriptions,
         wake_protocol=WakeProtocol(subscriptions, deliveries),
-        operations=Operations(
-            context,
-            hub,
-            version=VERSION,
-            database="postgresql" if settings.database else "sqlite",
-            human=settings.human_handle,
-            retention=retention.apply,
-            issuer=None if issuer is None else issuer.describe,
-        ),
+        operations=_operations(settings, context, hub, retention, issuer),
         audit=Audit(context),
         hub=hub,
         pushes=pushes,
+        bridges=Bridges(context, _rules(settings), sessions.view),
     )
     webhooks = _webhooks(settings)
     push = McpPush(pushes.push)
@@ -120,6 +115,20 @@ async def assemble(settings: Settings, store: Store) -> Parts:
     pushes.on_departure(waker.disconnected)
     hub.on_control(waker.hear)
     return Parts(store, services, hub, retention, issuer, webhooks, waker, rails)
+
+
+def _operations(
+    settings: Settings, context: Context, hub: Hub, retention: Retention, issuer: Jwks | None
+) -> Operations:
+    return Operations(
+        context,
+        hub,
+        version=VERSION,
+        database="postgresql" if settings.database else "sqlite",
+        human=settings.human_handle,
+        retention=retention.apply,
+        issuer=None if issuer is None else issuer.describe,
+    )
 
 
 def _connect(hub: Hub, identity: Identity, issuer: Jwks | None) -> None:
@@ -147,12 +156,15 @@ async def _greet(subscriptions: Subscriptions, waker: Waker, caller: Caller) -> 
     waker.connected(caller.workspace_id, caller.handle)
 
 
+def _rules(settings: Settings) -> WakeRules:
+    return WakeRules(**{name: getattr(settings, name) for name in WakeRules.__struct_fields__})
+
+
 def _waker(settings: Settings, store: Store, box: Fernet, webhooks: Webhooks, push: McpPush) -> Waker:
-    rules = WakeRules(**{name: getattr(settings, name) for name in WakeRules.__struct_fields__})
     packer = Packer(box, clock.now, timedelta(seconds=settings.webhook_timeout_seconds))
     return Waker(
         store,
-        rules,
+        _rules(settings),
         {Target.WEBHOOK: webhooks, Target.MCP: push},
         # On SQLite there is one server, so its name survives it; among nodes each life has a name of its own.
         node="local" if not settings.database else f"node-{dice.token_hex(6)}",

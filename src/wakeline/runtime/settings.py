@@ -76,6 +76,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: Annotated[
         int, Meta(ge=15, description="How long a node may hold a delivery without settling it, in seconds.")
     ] = 30
+    repoke_seconds: Annotated[
+        Count, Meta(description="After how long a rung session whose mail stays unread is rung again, in seconds.")
+    ] = 900
+    repoke_limit: Annotated[
+        Amount, Meta(description="How often mail that stays unread rings again inside sessions; 0: never.")
+    ] = 2
+    bridge: Annotated[bool, Meta(description="Run the bridge for the sessions of this host in the server.")] = True
+    bridge_host: Annotated[
+        str, Meta(max_length=200, description="The name of this host, as its sessions know it; empty: the system's.")
+    ] = ""
     heartbeat_seconds: Annotated[
         Amount, Meta(description="How often agents without a healthy push route get a pulse, in seconds; 0: never.")
     ] = 300

@@ -11,6 +11,7 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from wakeline.core.bridge_queries import LapsedRings, Poked, WakesToPoke
 from wakeline.core.instant import SECOND
 from wakeline.core.log import LogEntry
 from wakeline.core.parcel import Adapter, Failed, Parcel, Result
@@ -30,7 +31,9 @@ from wakeline.core.waking import WakeRules
 from wakeline.errors import Unavailable, WakelineError
 from wakeline.flow.deliver import Claim, Settle
 from wakeline.flow.match import Flush
+from wakeline.flow.observe import Poke
 from wakeline.flow.plan import Planned, Stamp
+from wakeline.flow.ring import Lapse
 from wakeline.runtime.matcher import Matcher
 
 _log = logging.getLogger(__name__)
@@ -143,6 +146,7 @@ class Waker:
         """Plan and claim what is due, then sleep until the next time, or until something sets one."""
         now = await self._store.now()
         next_at = min(await self._flush(now), await self._claim(now))
+        await self._look_after_rings(now)
         self._timer.clear()
         wait = min(TICK_SECONDS, max(0.0, (next_at - now) / SECOND))
         with contextlib.suppress(TimeoutError):
@@ -190,6 +194,23 @@ class Waker:
             await self._claim_all([row for row in rows if row.at <= now])
             next_at = min([next_at, *(row.at for row in rows if row.at > now)])
         return next_at
+
+    async def _look_after_rings(self, now: int) -> None:
+        """What bridges have not settled or nobody has confirmed in time, and mail that stays unread."""
+        before = now - self._rules.outstanding_seconds * SECOND
+        lapsed = await self._store.read(LapsedRings(now, before, AT_ONCE))
+        for workspace_id, due in _by_workspace(lapsed).items():
+            found = tuple((row.row_id, row.subscription_id) for row in due)
+            stamp = self._stamp(workspace_id, {row.handle for row in due})
+            self._carry_all(await self._store.submit(Lapse(workspace_id, found, self._rules, stamp)))
+        pokes: dict[int, list[Poked]] = {}
+        for row in await self._store.read(WakesToPoke(now, AT_ONCE)):
+            pokes.setdefault(row.workspace_id, []).append(row)
+        for workspace_id, rows in pokes.items():
+            wakes = tuple((row.subscription_id, row.log_id) for row in rows)
+            rung = tuple({row.delivery_id for row in rows})
+            command = Poke(workspace_id, wakes, rung, self._rules, self._stamp(workspace_id, set()))
+            self._carry_all(await self._store.submit(command))
 
     async def _take_back(self) -> bool:
         """What this node was carrying when it was killed.  Only a node whose name is its own can say so."""

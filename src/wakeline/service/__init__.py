@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from wakeline.core.principal import Caller
 from wakeline.service.audit import Audit
+from wakeline.service.bridges import Bridges
 from wakeline.service.dead_letters import DeadLetters
 from wakeline.service.deliveries import Deliveries
 from wakeline.service.hub import Hub
@@ -42,3 +43,4 @@ class Services:
     audit: Audit
     hub: Hub
     pushes: Pushes
+    bridges: Bridges

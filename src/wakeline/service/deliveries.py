@@ -68,7 +68,9 @@ class Deliveries:
         return _view(rows[0], [_step(row) for row in steps], _object(rows[0].body))
 
     async def retry(self, caller: Caller, delivery_id: str) -> wire.DeliveryView:
-        again = await self._context.store.submit(Retry(caller, delivery_id, self._stamp()))
+        rows = await self._context.store.read(DeliveryFor(caller.workspace_id, delivery_id))
+        session_id = rows[0].session_id if rows else None
+        again = await self._context.store.submit(Retry(caller, delivery_id, self._stamp(), session_id))
         return await self.get(caller, again.delivery_id)
 
     def _stamp(self) -> Stamp:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from wakeline.core.appended import Appended
-from wakeline.core.log import PRINCIPAL_STREAM, THREAD_STREAM, LogEntry, Workspace
+from wakeline.core.log import HOST_STREAM, PRINCIPAL_STREAM, THREAD_STREAM, LogEntry, Workspace
 from wakeline.core.principal import Caller
 from wakeline.core.queries import AllWorkspaces, ControlAfter, Entry, LogAfter, LogMembers, WorkspaceById
 from wakeline.core.store import Store
@@ -33,13 +33,14 @@ CONTROL = frozenset({"token.revoked", "agent.changed", "subscription.created"})
 class _Place:
     """One workspace as this node follows it."""
 
-    __slots__ = ("by_handle", "epoch", "everything", "mail", "tail")
+    __slots__ = ("by_handle", "by_host", "epoch", "everything", "mail", "tail")
 
     def __init__(self, workspace: Workspace) -> None:
         self.epoch = workspace.epoch
         self.tail = workspace.last_log_id
         self.everything: set[Stream[Published]] = set()
         self.by_handle: dict[str, set[Stream[Published]]] = {}
+        self.by_host: dict[str, set[Stream[Published]]] = {}  # of bridges
         self.mail: dict[str, set[Waiter[Any]]] = {}
 
 
@@ -129,7 +130,7 @@ class Hub:
                     place.tail = rows[-1].log_id
 
     def _is_heard(self, place: _Place) -> bool:
-        return bool(place.everything or place.by_handle or place.mail or self._waiters)
+        return bool(place.everything or place.by_handle or place.by_host or place.mail or self._waiters)
 
     async def _publish(self, workspace_id: int, place: _Place, page: list[Entry]) -> None:
         last = page[-1].log.log_id
@@ -164,6 +165,8 @@ class Hub:
                 yield from place.by_handle.get(handle, ())
         elif row.stream.startswith(PRINCIPAL_STREAM):
             yield from place.by_handle.get(row.stream.removeprefix(PRINCIPAL_STREAM), ())
+        elif row.stream.startswith(HOST_STREAM):
+            yield from place.by_host.get(row.stream.removeprefix(HOST_STREAM), ())
         else:
             for streams in place.by_handle.values():
                 yield from streams
@@ -197,7 +200,9 @@ class Hub:
         """Every row after `after` and after `tail`.  Read `tail` and join without an await in between."""
         stream.after = after
         caller, place = stream.caller, self._places[stream.caller.workspace_id]
-        if caller.reads_everything:
+        if caller.host is not None:
+            place.by_host.setdefault(caller.host, set()).add(stream)
+        elif caller.reads_everything:
             place.everything.add(stream)
         else:
             place.by_handle.setdefault(caller.handle, set()).add(stream)
@@ -208,11 +213,11 @@ class Hub:
         if place is None:
             return
         place.everything.discard(stream)
-        mine = place.by_handle.get(stream.caller.handle)
-        if mine is not None:
+        for streams, name in ((place.by_handle, stream.caller.handle), (place.by_host, stream.caller.host or "")):
+            mine = streams.get(name, set())
             mine.discard(stream)
             if not mine:
-                del place.by_handle[stream.caller.handle]
+                streams.pop(name, None)
 
     def keep_alive(self, now: int) -> None:
         """Touch every stream, and close those whose token has run out."""

@@ -14,6 +14,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from wakeline import wire
+from wakeline.core.bridge import BRIDGE_ROLE
 from wakeline.core.instant import SECOND
 from wakeline.core.log import LogEntry, Workspace
 from wakeline.core.principal import HUMAN_ROLE, PARTICIPANT, RESERVED, Caller, Kind, Principal
@@ -92,6 +93,8 @@ class Identity:
         }
         if token.session_id is not None:
             claims["session_id"] = token.session_id
+        if token.host is not None:
+            claims["host"] = token.host
         return jwt.encode(claims, key, algorithm=LOCAL_ALGORITHM, headers={"kid": kid})
 
     # -- verifying ----------------------------------------------------------------------------------------------------
@@ -139,9 +142,12 @@ class Identity:
             raise Forbidden("WORKSPACE_MISMATCH", "The token's workspace does not exist here.", rule="workspace")
         row = await self._row(claims, workspace, must_exist=local)
         principal = await self._principal(claims, workspace, local=local)
+        host = row.host if row is not None and local else None
         role = claims.role if principal.holds(claims.role) else PARTICIPANT
         if principal.kind == Kind.HUMAN:
             role = HUMAN_ROLE
+        elif host is not None:
+            role = BRIDGE_ROLE
         # The row knows the very microsecond; the claim is rounded up to a second.
         expires_at = row.expires_at if row is not None and local else int(claims.exp * SECOND)
         if expires_at <= self._clock():
@@ -156,6 +162,7 @@ class Identity:
             session_id=claims.session_id,
             expires_at=expires_at,
             kid=kid,
+            host=host,
         )
 
     async def _decode(self, token: str) -> tuple[str | None, Claims]:

@@ -11,7 +11,7 @@ import msgspec
 from wakeline import wire
 from wakeline.core.log import Position, parse_position
 from wakeline.core.principal import Caller
-from wakeline.core.queries import Entry, LogAfter, LogVisible, UnreadCount, WorkspaceById
+from wakeline.core.queries import Entry, HostLog, LogAfter, LogVisible, UnreadCount, WorkspaceById
 from wakeline.core.store import Search
 from wakeline.errors import Gone
 from wakeline.service import views
@@ -83,7 +83,9 @@ class Logs:
     async def _visible(self, caller: Caller, after: int, until: int, limit: int) -> tuple[list[Entry], int]:
         """One page, and the position up to which nothing more is visible."""
         store = self._context.store
-        if caller.reads_everything:
+        if caller.host is not None:
+            rows = await store.read(HostLog(caller.workspace_id, after, until, caller.host, limit))
+        elif caller.reads_everything:
             rows = [
                 row for row in await store.read(LogAfter(caller.workspace_id, after, limit)) if row.log.log_id <= until
             ]

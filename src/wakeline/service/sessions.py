@@ -104,7 +104,7 @@ class Sessions:
         check_claims(caller, request)
         check_session(caller, session_id)
         session = await self._context.store.submit(EndSession(caller, session_id))
-        return self._view(session, await self._context.store.now())
+        return self.view(session, await self._context.store.now())
 
     # -- what others see ----------------------------------------------------------------------------------------------
 
@@ -120,9 +120,9 @@ class Sessions:
         store = self._context.store
         rows = await store.read(SessionList(caller.workspace_id, handle, int(query.ended), 0, query.limit))
         now = await store.now()
-        return wire.Sessions(sessions=[self._view(row, now) for row in rows])
+        return wire.Sessions(sessions=[self.view(row, now) for row in rows])
 
-    def _view(self, row: Session, now: int) -> wire.SessionView:
+    def view(self, row: Session, now: int) -> wire.SessionView:
         return views.session(
             row,
             presence=presence_of(row, now, self._attention.stale_after),
@@ -159,7 +159,7 @@ class Sessions:
         peer = wire.PeerView(handle=principal.handle, kind=principal.kind, unread=unread)
         if row is None:
             return peer
-        view = self._view(row, now)
+        view = self.view(row, now)
         # Where a peer works and as which process is its own business, and that of who reads everything.
         is_open = caller.reads_everything or caller.handle == row.handle
         shared = {name: getattr(view, name) for name in wire.SHARED_WITH_PEERS + (("cwd", "pid") if is_open else ())}

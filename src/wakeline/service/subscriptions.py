@@ -21,7 +21,7 @@ from wakeline.core.subscription_queries import EverySubscription, OneSubscriptio
 from wakeline.core.wake_queries import CursorFor, Held, HeldWakes
 from wakeline.errors import Forbidden
 from wakeline.flow.amend import Change, Resume, RotateKey, Unsubscribe, Update, may_manage, unknown
-from wakeline.flow.deliver import STREAM, consumer_of
+from wakeline.flow.evidence import STREAM, consumer_of
 from wakeline.flow.subscribe import EnsureDefault, Route, Subscribe
 from wakeline.service.context import Context, check_claims
 

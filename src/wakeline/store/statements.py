@@ -16,6 +16,7 @@ from typing import get_args
 
 import msgspec
 
+from wakeline.core.bridge import Bridge
 from wakeline.core.cursor import Cursor
 from wakeline.core.delivery import Delivery, DeliveryStep
 from wakeline.core.log import LogEntry, Workspace
@@ -66,6 +67,7 @@ ROWS: dict[str, type[msgspec.Struct]] = {
     "delivery": Delivery,
     "delivery_step": DeliveryStep,
     "cursor": Cursor,
+    "bridge": Bridge,
 }
 
 _columns = re.compile(r"\{(\w+)(?: (from )?(\w+))?\}")

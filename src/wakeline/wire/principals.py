@@ -64,7 +64,10 @@ class Agents(Answer, frozen=True):
 
 
 class CreateToken(Request, frozen=True):
-    handle: Handle
+    """For an agent or a human, or, with `bridge`, for the bridge of this host."""
+
+    handle: Handle | None = None
+    bridge: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     role: Role | None = None
     seconds: Annotated[int, Meta(ge=1, le=315_360_000)] | None = None
     session_id: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
@@ -77,6 +80,7 @@ class TokenView(Answer, frozen=True):
     handle: str
     role: str
     session_id: str | None
+    bridge: str | None
     note: str | None
     issued_at: Instant
     issued_by: str

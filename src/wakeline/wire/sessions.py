@@ -24,6 +24,8 @@ class HeartbeatSession(Request, frozen=True):
 
     session_id: SessionId | UnsetType = UNSET
     harness: Word | UnsetType = UNSET
+    harness_version: Text | UnsetType | None = UNSET
+    transport: Word | UnsetType | None = UNSET
     native_id: Text | UnsetType | None = UNSET
     host: Text | UnsetType | None = UNSET
     cwd: Path | UnsetType | None = UNSET
@@ -54,6 +56,8 @@ class SessionView(Answer, frozen=True):
     session_id: str
     handle: str
     harness: str
+    harness_version: str | None
+    transport: str | None
     native_id: str | None
     host: str | None
     cwd: str | None

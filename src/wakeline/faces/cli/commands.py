@@ -41,6 +41,7 @@ GROUPS = {
 # name: the module it is in, and what it does in one line
 INDEX = {
     "up": ("up", "run the server"),
+    "bridge": ("bridge", "ring inside the sessions of this host, for a server elsewhere"),
     "mcp": ("mcp", "speak MCP on stdin and stdout"),
     "send": ("send", "post a message"),
     "ask": ("send", "post a message and wait for the reply"),

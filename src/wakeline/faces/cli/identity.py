@@ -90,8 +90,9 @@ def agent_retire(context: Context) -> int:
 
 
 def _create_arguments(parser: ArgumentParser) -> None:
-    _handle_argument(parser)
+    parser.add_argument("handle", nargs="?", type=handle, metavar="@NAME", help="the agent")
     add = parser.add_argument
+    add("--bridge", metavar="HOST", help="for the bridge of this host, instead of an agent")
     add("--role", help="the role that it carries (default: the agent's first)")
     add("--expires", type=duration, metavar="SPAN", help="how long it is valid, such as 12h or 90d")
     add("--session", metavar="ID", help="the session that it belongs to")
@@ -101,7 +102,12 @@ def _create_arguments(parser: ArgumentParser) -> None:
 def token_create(context: Context) -> int:
     given = context.arguments
     call = calls.create_token(
-        given.handle, role=given.role, seconds=given.expires, session_id=given.session, note=given.note
+        given.handle,
+        bridge=given.bridge,
+        role=given.role,
+        seconds=given.expires,
+        session_id=given.session,
+        note=given.note,
     )
     return context.show(context.call(call), _token_view)
 
@@ -180,8 +186,12 @@ COMMANDS = {
     "token create": Command(
         token_create,
         arguments=_create_arguments,
-        usage="@NAME",
-        examples=("wakeline token create @bob", "wakeline token create @bob --expires 12h --note laptop"),
+        usage="[@NAME]",
+        examples=(
+            "wakeline token create @bob",
+            "wakeline token create @bob --expires 12h --note laptop",
+            "wakeline token create --bridge buildhost",
+        ),
     ),
     "token list": Command(
         token_list,

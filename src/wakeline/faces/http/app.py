@@ -124,7 +124,7 @@ class Application:
             route, parameters = self._router.find(method, path, also)
         operation = route.operation
         scope["operation"] = operation.name
-        caller = await self._authenticate(scope, headers)
+        caller = await self._authenticate(scope, headers, bridge=operation.bridge)
         content = b"" if operation.body is None else await read_body(receive, self._request_limit)
         call = route.parse(self._services, caller, parameters, scope["query_string"], content)
         if getattr(call.body or call.query, "wait_seconds", 0) > 0:
@@ -136,7 +136,8 @@ class Application:
 
     # -- who calls ----------------------------------------------------------------------------------------------------
 
-    async def _authenticate(self, scope: Scope, headers: dict[bytes, bytes]) -> Caller:
+    async def _authenticate(self, scope: Scope, headers: dict[bytes, bytes], *, bridge: bool = False) -> Caller:
+        """Who calls.  A bridge's token opens what is meant for `bridge`s, and nothing else at all."""
         identity = self._services.identity
         credentials = headers.get(b"authorization")
         connection: Connection | None = scope.get("wakeline")
@@ -151,8 +152,10 @@ class Application:
         except Unauthorized:
             self._telemetry.unauthenticated()
             raise
-        if workspace and workspace != caller.workspace:
-            error = _wrong_workspace(caller)
+        error = _wrong_workspace(caller) if workspace and workspace != caller.workspace else None
+        if caller.host is not None and not bridge:
+            error = _out_of_scope(caller)
+        if error is not None:
             await self._services.audit.refused(caller, error)
             raise error
         return caller
@@ -180,7 +183,7 @@ class Application:
 
     async def _events(self, scope: Scope, headers: dict[bytes, bytes], send: Send, request_id: str) -> int:
         scope["operation"] = "events"
-        caller = await self._authenticate(scope, headers)
+        caller = await self._authenticate(scope, headers, bridge=True)
         query = parse_query(wire.EventsQuery, scope["query_string"])
         last = headers.get(b"last-event-id")
         after = query.after if last is None else last.decode("latin-1")
@@ -221,6 +224,12 @@ def _stop_when_gone(scope: Scope) -> None:
 
 def _wrong_workspace(caller: Caller) -> WakelineError:
     return Forbidden("WORKSPACE_MISMATCH", f"This token belongs to the workspace {caller.workspace}.", rule="workspace")
+
+
+def _out_of_scope(caller: Caller) -> WakelineError:
+    return Forbidden(
+        "BRIDGE_SCOPE", f"This token is for the bridge of the host {caller.host} only.", rule="bridge_scope"
+    )
 
 
 def _is_gone(scope: Scope) -> bool:

@@ -34,6 +34,7 @@ class Operation(msgspec.Struct, frozen=True):
     body: type[wire.Request] | None = None
     query: type[wire.Query] = wire.Query
     status: int = 200
+    bridge: bool = False  # for the token of a bridge, which opens nothing else
     once: bool = False  # what exists already is answered with 200 and the status "existing"
 
     def status_of(self, answer: Any) -> int:
@@ -249,6 +250,34 @@ async def _manage_wake_subscription(call: Call) -> wire.ManagedWake:
     return await call.services.wake_protocol.manage(call.caller, call.body)
 
 
+async def _attend_bridge(call: Call) -> wire.BridgeAttended:
+    return await call.services.bridges.attend(call.caller, call.body)
+
+
+async def _leave_bridge(call: Call) -> wire.BridgeLeft:
+    return await call.services.bridges.leave(call.caller, call.body)
+
+
+async def _bridge_sessions(call: Call) -> wire.Sessions:
+    return await call.services.bridges.sessions(call.caller)
+
+
+async def _claim_rings(call: Call) -> wire.Rings:
+    return await call.services.bridges.claim(call.caller, call.body)
+
+
+async def _settle_ring(call: Call) -> wire.RingSettled:
+    return await call.services.bridges.settle(call.caller, call.body)
+
+
+async def _report_observations(call: Call) -> wire.Reported:
+    return await call.services.bridges.report(call.caller, call.body)
+
+
+async def _announce_turn(call: Call) -> wire.Announced:
+    return await call.services.bridges.announce(call.caller, call.body)
+
+
 async def _list_workspaces(call: Call) -> wire.Workspaces:
     return await call.services.operations.workspaces(call.caller)
 
@@ -371,6 +400,20 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/v1/manage-wake-subscription", "manage_wake_subscription",
               "All of it through one call, spelled as the wake protocol does", _manage_wake_subscription,
               wire.ManagedWake, body=wire.ManageWake),
+    Operation("POST", "/v1/bridge/attend", "attend_bridge", "Take or renew the lease on the bridge's host",
+              _attend_bridge, wire.BridgeAttended, body=wire.AttendBridge, bridge=True),
+    Operation("POST", "/v1/bridge/leave", "leave_bridge", "Give the lease back", _leave_bridge, wire.BridgeLeft,
+              body=wire.LeaveBridge, bridge=True),
+    Operation("GET", "/v1/bridge/sessions", "list_bridge_sessions", "The sessions of the bridge's host",
+              _bridge_sessions, wire.Sessions, bridge=True),
+    Operation("POST", "/v1/bridge/claim", "claim_rings", "Take up what is to be rung on the bridge's host",
+              _claim_rings, wire.Rings, body=wire.ClaimRings, bridge=True),
+    Operation("POST", "/v1/bridge/settle", "settle_ring", "Say what came of a ring, with its fence", _settle_ring,
+              wire.RingSettled, body=wire.SettleRing, bridge=True),
+    Operation("POST", "/v1/bridge/report", "report_observations", "Say what was seen of the host's sessions",
+              _report_observations, wire.Reported, body=wire.ReportObservations, bridge=True),
+    Operation("POST", "/v1/bridge/announce", "announce_turn", "What to tell a session in the turn that it begins",
+              _announce_turn, wire.Announced, body=wire.AnnounceTurn, bridge=True),
     Operation("GET", "/v1/workspaces", "list_workspaces", "Workspaces that you can see", _list_workspaces,
               wire.Workspaces),
     Operation("POST", "/v1/workspaces", "add_workspace", "Add a workspace", _add_workspace, wire.WorkspaceView,

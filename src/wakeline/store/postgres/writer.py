@@ -60,7 +60,7 @@ MAX_BYTES = 32 * 1024 * 1024
 # Batches that a lane carries pessimistically after it has met another node's.
 PATIENCE = 16
 
-_COMPOUND = frozenset({"receipts", "unread_until", "idempotency", "guests", "role_threads_of", "cursors"})
+_COMPOUND = frozenset({"receipts", "unread_until", "idempotency", "guests", "role_threads_of", "cursors", "wakes"})
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Facts).decode
 

@@ -1,5 +1,5 @@
--- The stream says who may see a row: a thread's members, a principal itself, or the whole workspace.  What is about a
--- message is also for whoever may read that message.
+-- The stream says who may see a row: a thread's members, a principal itself, the bridge of a host, or the whole workspace.
+-- What is about a message is also for whoever may read that message.
 SELECT {log l}, {message m}
 FROM log l
 LEFT JOIN messages m ON m.message_id = l.subject AND l.kind = 'message.posted'

@@ -53,6 +53,9 @@ PARTS: dict[str, tuple[tuple[str, str], ...]] = {
         ("plan_buckets", "buckets"),
         ("plan_deliveries", "deliveries"),
         ("plan_session_deliveries", "deliveries"),
+        ("plan_bridges", "bridges"),
+        ("plan_ringing", "wakes"),
+        ("plan_ringing_receipts", "receipts"),
     ),
     "deliveries": (
         ("deliveries", "deliveries"),
@@ -63,6 +66,8 @@ PARTS: dict[str, tuple[tuple[str, str], ...]] = {
     "cursors": (("cursors", "cursors"),),
     "consumers": (("consumers", "consumers"),),
     "waits": (("waits", "waits"),),
+    "bridges": (("bridges", "bridges"),),
+    "wakes": (("wakes", "wakes"),),
 }
 
 _encode = msgspec.json.Encoder().encode

@@ -58,6 +58,17 @@ asked_wakes AS MATERIALIZED (
     CROSS JOIN LATERAL (
       SELECT * FROM wakes WHERE delivery_id = asked.delivery_id AND delivery_id IS NOT NULL OFFSET 0) w
     WHERE w.workspace_id = :workspace_id
+  UNION SELECT w.*
+    FROM asked_deliveries d
+    CROSS JOIN LATERAL (
+      SELECT * FROM wakes WHERE delivery_id = d.delivery_id AND delivery_id IS NOT NULL OFFSET 0) w
+    WHERE d.outcome IS NULL AND d.target = 'bridge-daemon' AND d.subscription_id = ANY (:plans::text[])
+  UNION SELECT w.*
+    FROM jsonb_array_elements(:wakes::jsonb) AS wanted (place)
+    CROSS JOIN LATERAL (
+      SELECT * FROM wakes
+      WHERE subscription_id = place ->> 0 AND log_id = (place ->> 1)::bigint OFFSET 0) w
+    WHERE w.workspace_id = :workspace_id
 ),
 asked_messages AS MATERIALIZED (
   SELECT * FROM messages
@@ -199,6 +210,11 @@ SELECT json_build_object(
     FROM unnest(:consumers::text[]) AS asked (name)
     CROSS JOIN LATERAL (
       SELECT * FROM consumers WHERE workspace_id = :workspace_id AND name = asked.name OFFSET 0) found),
+  'bridges', (SELECT coalesce(json_agg(json_build_array({bridge found})), '[]')
+    FROM (SELECT unnest(:bridges::text[]) AS host
+      UNION SELECT s.host FROM asked_sessions s JOIN plan_subscriptions k ON k.handle = s.handle) AS asked
+    CROSS JOIN LATERAL (
+      SELECT * FROM bridges WHERE workspace_id = :workspace_id AND host = asked.host OFFSET 0) found),
   'waits', (SELECT coalesce(json_agg(json_build_array({wait found})), '[]') FROM waits found
     WHERE found.workspace_id = :workspace_id AND :waits::boolean
       AND (SELECT true FROM messages m

@@ -1,2 +1,2 @@
-INSERT INTO tokens ({token}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO tokens ({token}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (jti) DO UPDATE SET revoked_at = coalesce(revoked_at, excluded.revoked_at)

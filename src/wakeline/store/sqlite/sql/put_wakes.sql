@@ -1,4 +1,5 @@
-INSERT INTO wakes ({wake}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO wakes ({wake}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (subscription_id, log_id) DO UPDATE SET
   session_id = excluded.session_id, state = excluded.state, reason = excluded.reason, until = excluded.until,
-  delivery_id = excluded.delivery_id, updated_at = excluded.updated_at
+  delivery_id = excluded.delivery_id, updated_at = excluded.updated_at, rings = excluded.rings,
+  poke_at = excluded.poke_at, unsure_at = excluded.unsure_at

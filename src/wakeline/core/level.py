@@ -1,0 +1,25 @@
+"""What was proven of each way into a harness, and for which versions: routing goes by this and by nothing else.
+
+A proof is for a harness, a transport and a version as the harness spells it; `ANY_VERSION` is for what we ship
+ourselves.  Levels are D0 to D8; a result is `pass`, `partial`, `fail`, `conditional` or `n/a`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ANY_VERSION = "*"
+
+Levels = Mapping[str, str]
+Proofs = Mapping[tuple[str, str, str], Levels]  # (harness, transport, version)
+
+_ALL: Levels = dict.fromkeys(("D0", "D1", "D2", "D3", "D4", "D5", "D6", "D7"), "pass")
+
+# What our own tests have proven with the real harness.
+SHIPPED: Proofs = {("reference", "seat", ANY_VERSION): _ALL}
+
+
+def proven(harness: str, transport: str, version: str | None, proofs: Proofs = SHIPPED) -> Levels:
+    """What is known to work; nothing for a version that nobody has looked at."""
+    exact = proofs.get((harness, transport, version or ""))
+    return exact if exact is not None else proofs.get((harness, transport, ANY_VERSION), {})

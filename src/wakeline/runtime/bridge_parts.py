@@ -1,0 +1,133 @@
+"""Put a bridge together and run it: beside a server in the same process, or alone against one elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import tempfile
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from wakeline.adapters.harness import HarnessAdapter
+from wakeline.adapters.seat import Seats
+from wakeline.core.level import SHIPPED
+from wakeline.core.queries import AllWorkspaces
+from wakeline.core.store import Store
+from wakeline.errors import Conflict, InvalidArgument, Unavailable
+from wakeline.runtime import clock, processes
+from wakeline.runtime.bridge import Bridge
+from wakeline.runtime.crew import Crew
+from wakeline.runtime.desk import Desk, workspace_in
+from wakeline.runtime.host import HostLock, bind_seats
+from wakeline.runtime.lines import Line, LocalLine, RemoteLine
+from wakeline.service import Services
+from wakeline.wire.seat import LINE_BYTES
+
+NEW_WORKSPACES_SECONDS = 10.0
+AGAIN_SECONDS = 2.0
+
+_log = logging.getLogger(__name__)
+
+
+def adapters() -> list[HarnessAdapter]:
+    """Those that call out to a harness; companions come to us."""
+    return []
+
+
+def runtime_directory(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
+
+
+@asynccontextmanager
+async def seated(data: Path, host: str, lines: list[Line], *, strict: bool) -> AsyncIterator[Bridge]:
+    """A bridge with its seats open.  Whoever enters runs it."""
+    desk = Desk(host, processes.look, SHIPPED)
+    seats = Seats(desk)
+    bridge = Bridge(lines, Crew(seats, adapters()), strict=strict, monotonic=time.monotonic)
+    desk.serve(bridge)
+    listener, path = bind_seats(data, runtime_directory(os.environ), os.environ)
+    server = await asyncio.start_unix_server(seats.serve, sock=listener, limit=LINE_BYTES)
+    try:
+        yield bridge
+    finally:
+        server.close()
+        await seats.close()
+        await bridge.stop()
+        path.unlink(missing_ok=True)
+
+
+async def run_beside(services: Services, store: Store, data: Path, host: str) -> None:
+    """The bridge of a server's own host, for every workspace, until cancelled."""
+    name = host or processes.host_name()
+    with HostLock(data, clock.new_id()) as lock:
+
+        async def lines() -> list[Line]:
+            workspaces = await store.read(AllWorkspaces())
+            return [LocalLine(services, workspace, name, lock.bridge_id) for workspace in workspaces]
+
+        async with seated(data, name, await lines(), strict=False) as bridge, asyncio.TaskGroup() as group:
+            group.create_task(bridge.run())
+            while True:
+                await asyncio.sleep(NEW_WORKSPACES_SECONDS)
+                for line in await lines():
+                    bridge.add(line)
+
+
+async def run_alone(data: Path, token: str, *, url: str | None, socket: str | None, host: str | None) -> None:
+    """Until told to stop.  Raises WakelineError when it may not serve this host."""
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    with HostLock(data, clock.new_id()) as lock:
+        workspace = workspace_in(token)
+        line = RemoteLine(workspace, lock.bridge_id, url=url, socket=socket, token=token)
+        try:
+            name = await _named(line, host)
+        except BaseException:
+            await line.close()
+            raise
+        async with seated(data, name, [line], strict=True) as bridge:
+            await _until(stop, bridge, name)
+
+
+async def _named(line: RemoteLine, host: str | None) -> str:
+    """The host that the token is for.  A server that is away is waited for."""
+    attended = None
+    while attended is None:
+        try:
+            attended = await line.attend([], started=False)
+        except Unavailable as error:
+            _log.warning("the server cannot be reached yet: %s", error.message)
+            await asyncio.sleep(AGAIN_SECONDS)
+    if host is not None and host != attended.host:
+        await line.leave()
+        raise InvalidArgument(
+            "INVALID_ARGUMENT", f"The token is for the host {attended.host}, not {host}.", "Make one for this host."
+        )
+    return attended.host
+
+
+async def _until(stop: asyncio.Event, bridge: Bridge, name: str) -> None:
+    running = asyncio.create_task(bridge.run())
+    stopping = asyncio.create_task(stop.wait())
+    ready = asyncio.create_task(bridge.attended())
+    await asyncio.wait([running, stopping, ready], return_when=asyncio.FIRST_COMPLETED)
+    if ready.done():
+        print(f"Wakeline's bridge is ready: {name}", flush=True)  # noqa: T201 - the one promised line
+        await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
+    for task in (running, stopping, ready):
+        task.cancel()
+    try:
+        await running
+    except* Conflict as group:
+        raise group.exceptions[0] from None
+    except* asyncio.CancelledError:
+        pass
+    finally:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(stopping, ready, return_exceptions=True)

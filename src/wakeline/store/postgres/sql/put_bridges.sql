@@ -1,0 +1,5 @@
+INSERT INTO bridges ({bridge})
+SELECT {bridge from item} FROM guard, jsonb_array_elements(:batch -> 'bridges') AS items (item)
+ON CONFLICT (workspace_id, host) DO UPDATE SET
+  bridge_id = excluded.bridge_id, version = excluded.version, transports = excluded.transports,
+  started_at = excluded.started_at, lease_until = excluded.lease_until

@@ -1,0 +1,3 @@
+SELECT delivery_id, subscription_id, coalesce(session_id, '') FROM deliveries
+WHERE event_id = :event_id AND workspace_id = :workspace_id AND target = 'bridge-daemon'
+ORDER BY delivery_id

@@ -1,0 +1,3 @@
+SELECT json_group_array(json_array({bridge}))
+FROM bridges
+WHERE workspace_id = :workspace_id AND host IN (SELECT value FROM json_each(:bridges))
