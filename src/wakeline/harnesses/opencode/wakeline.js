@@ -14,17 +14,19 @@ import { isOurs, letterOf } from "./letter.js";
 
 const MOST_SEATS = 16;
 const MOST_POKES = 3;
+const MOST_STORED = 64;
 
 /** One session of this process: what it is doing, and which doorbells are in it. */
 class Chair {
   letters = new Map(); // mark → a letter
+  stored = new Map(); // message of a human or ours → when opencode stored it, the newest only
   asked = new Set(); // permissions and questions that wait for the human
   busy = false;
   interrupted = false; // the human pressed Esc and has not spoken since
   status = "completed";
   turn = null;
   answer = null; // the newest message of the assistant
-  handover = null;
+  handover = null; // what was unread when the session began: mail to oneself never rings
 
   constructor(id, seat) {
     this.id = id;
@@ -41,11 +43,17 @@ class Chair {
     return [...this.letters].filter(([, letter]) => !letter.shown);
   }
 
-  /** A call of the model begins, with the whole history. */
-  show() {
-    const unseen = this.unseen();
-    for (const [, letter] of unseen) letter.shown = true;
-    this.seat.injected(unseen.map(([mark]) => mark), this.turn);
+  keep(id, at) {
+    this.stored.set(id, at);
+    if (this.stored.size > MOST_STORED) this.stored.delete(this.stored.keys().next().value);
+  }
+
+  /** A call of the model begins, with all that was stored up to the message that it answers. */
+  show(answered) {
+    const until = this.stored.get(answered) ?? 0;
+    const seen = this.unseen().filter(([, letter]) => this.stored.get(letter.id) <= until);
+    for (const [, letter] of seen) letter.shown = true;
+    this.seat.injected(seen.map(([mark]) => mark), this.turn);
   }
 
   /** One of our doorbells is about to be stored; unless it is a quiet one, a turn begins with it. */
@@ -106,7 +114,9 @@ class Desk {
       this.#settings.seats,
       () => this.#hello(id, version),
       (ring) => this.#ring(chair, ring),
-      (welcome) => (chair.handover = welcome.doorbell ?? null),
+      (welcome, first) => {
+        if (first) chair.handover = welcome.doorbell ?? null;
+      },
     );
     const chair = new Chair(id, seat);
     this.#chairs.set(id, chair);
@@ -152,21 +162,24 @@ class Desk {
   // -- rings ---------------------------------------------------------------------------------------------------------
 
   async #ring(chair, ring) {
+    chair.handover = null; // a doorbell tells of all that is unread
     const letter = letterOf(ring.mark, ring.text);
     const found = await this.#client.session.message({ path: { id: chair.id, messageID: letter.id } });
     letter.quiet = ring.policy !== "immediate" || chair.interrupted;
     chair.letters.set(ring.mark, letter);
-    if (found.data === undefined) return await this.#prompt(chair, letter, letter.quiet);
-    return await this.#resume(chair, letter, found.data.info);
+    const result = found.data ? await this.#resume(chair, letter) : await this.#prompt(chair, letter, letter.quiet);
+    if (result.result !== "accepted") chair.letters.delete(ring.mark);
+    return result;
   }
 
   /** It is in the history from an earlier life of this process: was it answered? */
-  async #resume(chair, letter, message) {
-    const messages = (await this.#client.session.messages({ path: { id: chair.id }, query: { limit: 20 } })).data ?? [];
-    const later = ({ info }) => info.role === "assistant" && info.time.created >= message.time.created;
-    if (!messages.some(later)) return await this.#prompt(chair, letter, false);
-    chair.show();
-    return { result: "accepted", detail: "already answered" };
+  async #resume(chair, letter) {
+    const messages = (await this.#client.session.messages({ path: { id: chair.id }, query: { limit: 50 } })).data ?? [];
+    for (const { info } of messages) if (info.role === "user") chair.keep(info.id, info.time.created);
+    for (const { info } of messages) if (info.role === "assistant") chair.show(info.parentID);
+    if (letter.shown) return { result: "accepted", detail: "already answered" };
+    await this.#withdraw(chair, letter);
+    return await this.#prompt(chair, letter, false);
   }
 
   async #prompt(chair, letter, quiet) {
@@ -215,12 +228,13 @@ class Desk {
 
   async on_message_updated({ info }) {
     const chair = this.#chairs.get(info.sessionID);
-    if (chair === undefined || info.role !== "assistant") return;
+    if (chair === undefined) return;
+    if (info.role === "user") return chair.keep(info.id, info.time.created);
     if (info.error?.name === "MessageAbortedError") chair.status = "interrupted";
     else if (info.error !== undefined) chair.status = "failed";
     if (chair.answer === info.id) return;
     chair.answer = info.id;
-    chair.show();
+    chair.show(info.parentID);
   }
 
   async on_session_error({ sessionID, error }) {
@@ -261,8 +275,10 @@ class Desk {
     const text = said?.text ?? (marks.length === 0 ? chair.handover : null);
     if (!text) return;
     chair.handover = null;
-    parts.push({ id: `prt_${message.id.slice(4)}WL`, sessionID, messageID: message.id, type: "text", synthetic: true, text });
-    for (const mark of said?.marks ?? []) chair.letters.set(mark, { ...letterOf(mark, text), pokes: MOST_POKES });
+    const id = `prt_${message.id.slice("msg_".length)}WL`;
+    parts.push({ id, sessionID, messageID: message.id, type: "text", synthetic: true, text });
+    const letter = { id: message.id, text, shown: false, pokes: MOST_POKES };
+    for (const mark of said?.marks ?? []) chair.letters.set(mark, { ...letter });
   }
 
   async #settle(chair) {
