@@ -12,6 +12,7 @@ from wakeline.testing.worlds.world import MODEL, World
 class OpencodeWorld(World):
     harness = "opencode"
     ready = "Ask anything"
+    question = "Permission required"
 
     @property
     def config(self) -> Path:
