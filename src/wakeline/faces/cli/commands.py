@@ -43,10 +43,10 @@ GROUPS = {
 # name: the module it is in, and what it does in one line
 INDEX = {
     "up": ("up", "run the server"),
+    "bridge": ("bridge", "ring inside the sessions of this host, for a server elsewhere"),
     "connect": ("connect", "wire a harness to this server, so that mail wakes its sessions"),
     "disconnect": ("connect", "take a connection away, and put every file back as it was"),
     "run": ("run", "start a harness ready-wired, without writing into its configuration"),
-    "bridge": ("bridge", "ring inside the sessions of this host, for a server elsewhere"),
     "mcp": ("mcp", "speak MCP on stdin and stdout"),
     "send": ("send", "post a message"),
     "ask": ("send", "post a message and wait for the reply"),
