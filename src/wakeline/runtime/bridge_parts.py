@@ -15,6 +15,7 @@ from pathlib import Path
 
 from wakeline.adapters.harness import HarnessAdapter
 from wakeline.adapters.seat import Seats
+from wakeline.adapters.tmux.adapter import Tmux
 from wakeline.core.level import SHIPPED
 from wakeline.core.queries import AllWorkspaces
 from wakeline.core.store import Store
@@ -36,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 def adapters() -> list[HarnessAdapter]:
     """Those that call out to a harness; companions come to us."""
-    return []
+    return [Tmux(processes.look, processes.foreground)]
 
 
 def runtime_directory(environ: Mapping[str, str]) -> Path:

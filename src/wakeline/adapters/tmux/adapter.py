@@ -21,10 +21,10 @@ from wakeline.adapters.tmux.screen import PRESENCE, Verdict, is_alarming, judge,
 from wakeline.core.doorbell import FETCH
 from wakeline.core.observation import Gone, Noticed
 from wakeline.core.parcel import Absent, Accepted, Failed, Parcel, Refused, Result, Uncertain, bounded
+from wakeline.core.seat import KEYSTROKES
 from wakeline.core.session import Liveness, Presence, Session, Sighting, WakeMode, liveness
 
 TRANSPORT = "tmux"
-KEYSTROKES = "keystrokes"  # the capability of a session whose human lets us type
 STILL_SECONDS = 0.4
 SHOWN_SECONDS = 0.35
 TAKEN_LOOKS = 8
@@ -127,7 +127,7 @@ class Tmux:
         while True:
             for session in sessions():
                 pane = Pane.named(session.native_id)
-                if pane is not None:
+                if session.transport == TRANSPORT and pane is not None:
                     await self._notice(session, pane, report)
             await asyncio.sleep(WATCH_SECONDS)
 

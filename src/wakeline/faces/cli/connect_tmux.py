@@ -88,6 +88,7 @@ def _heartbeat(pane: Pane, facts: Facts, folder: str, pid: int) -> calls.Call:
         cwd=folder or None,
         pid=pid,
         pid_started_at=started(look(pid)[1]),
+        transport=Tmux.transport,
         wake_mode=str(Tmux.wake_mode),
         capabilities=list(Tmux.capabilities),
         levels=dict(Tmux.levels),
