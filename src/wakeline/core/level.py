@@ -16,7 +16,11 @@ Proofs = Mapping[tuple[str, str, str], Levels]  # (harness, transport, version)
 _ALL: Levels = dict.fromkeys(("D0", "D1", "D2", "D3", "D4", "D5", "D6", "D7"), "pass")
 
 # What our own tests have proven with the real harness.
-SHIPPED: Proofs = {("reference", "seat", ANY_VERSION): _ALL}
+SHIPPED: Proofs = {
+    ("codex", "app-server", "0.166.0"): {**_ALL, "D8": "partial"},
+    ("codex", "queue-command", "0.166.0"): {**_ALL, "D7": "partial", "D8": "partial"},
+    ("reference", "seat", ANY_VERSION): _ALL,
+}
 
 
 def proven(harness: str, transport: str, version: str | None, proofs: Proofs = SHIPPED) -> Levels:
