@@ -22,6 +22,8 @@ SHIPPED: Proofs = {
     ("claude-code", "async-rewake", "2.1.325"): {**_ALL, "D8": "partial"},
     ("claude-code", "watch-paths", "2.1.325"): {**_ALL, "D8": "partial"},
     ("claude-code", "async-rewake", "2.1.197"): {**_ALL, "D8": "partial"},
+    ("codex", "app-server", "0.166.0"): {**_ALL, "D8": "partial"},
+    ("codex", "queue-command", "0.166.0"): {**_ALL, "D7": "partial", "D8": "partial"},
 }
 
 
