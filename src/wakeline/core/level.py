@@ -16,7 +16,12 @@ Proofs = Mapping[tuple[str, str, str], Levels]  # (harness, transport, version)
 _ALL: Levels = dict.fromkeys(("D0", "D1", "D2", "D3", "D4", "D5", "D6", "D7"), "pass")
 
 # What our own tests have proven with the real harness.
-SHIPPED: Proofs = {("reference", "seat", ANY_VERSION): _ALL}
+SHIPPED: Proofs = {
+    ("reference", "seat", ANY_VERSION): _ALL,
+    ("opencode", "plugin", "1.18.33"): _ALL,
+    ("opencode", "served", "1.18.33"): _ALL,
+    ("pi", "extension", "0.87.1"): _ALL,
+}
 
 
 def proven(harness: str, transport: str, version: str | None, proofs: Proofs = SHIPPED) -> Levels:
