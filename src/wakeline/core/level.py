@@ -24,6 +24,9 @@ SHIPPED: Proofs = {
     ("claude-code", "async-rewake", "2.1.197"): {**_ALL, "D8": "partial"},
     ("codex", "app-server", "0.166.0"): {**_ALL, "D8": "partial"},
     ("codex", "queue-command", "0.166.0"): {**_ALL, "D7": "partial", "D8": "partial"},
+    ("opencode", "plugin", "1.18.33"): _ALL,
+    ("opencode", "served", "1.18.33"): _ALL,
+    ("pi", "extension", "0.87.1"): _ALL,
 }
 
 
