@@ -10,12 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from wakeline import wire
 from wakeline.adapters.codex.adapter import Codex
 from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed
 from wakeline.core.parcel import Parcel, Result, mark_of
 from wakeline.core.session import Presence, Session, WakeMode
 from wakeline.testing.worlds import World
+from wakeline.wire.seat import Hello, Welcome
 
 SECONDS = 100.0
 TOKEN = "the agent's token"
@@ -36,20 +36,19 @@ class Bench:
 
     def __init__(self, home: Path, *, steer: bool = False) -> None:
         self.observations: list[Observation] = []
-        self.enrolled: dict[str, wire.HeartbeatSession] = {}  # by thread
+        self.enrolled: dict[str, Hello] = {}  # by thread
         self._changed = threading.Condition()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self.adapter = Codex([home], self._enrol, host="here", steer=steer)
+        self.adapter = Codex([home], self._enrol, steer=steer)
         self._watching: Future[None] | None = None
 
-    async def _enrol(self, token: str, said: wire.HeartbeatSession) -> str | None:
-        if token != TOKEN:
-            return None
+    async def _enrol(self, said: Hello) -> Welcome:
+        assert said.token == TOKEN
         with self._changed:
             self.enrolled[str(said.native_id)] = said
             self._changed.notify_all()
-        return f"session of {said.native_id}"
+        return Welcome(session_id=f"session of {said.native_id}", handle="@bob")
 
     async def _report(self, observation: Observation) -> None:
         with self._changed:
@@ -151,4 +150,5 @@ def a_session(thread: str | None) -> Session:
         branch=None,
         started_at=0,
         heartbeat_at=0,
+        transport="app-server",
     )

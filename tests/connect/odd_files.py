@@ -27,7 +27,9 @@ def comments(newline: str) -> st.SearchStrategy[str]:
 def json_values(draw: st.DrawFn, newline: str, depth: int) -> str:
     kind = draw(st.sampled_from(["scalar", "list", "object"] if depth else ["scalar"]))
     if kind == "scalar":
-        scalars = st.one_of(WORDS, st.integers(), st.booleans(), st.none(), st.floats(allow_nan=False, allow_infinity=False))
+        scalars = st.one_of(
+            WORDS, st.integers(), st.booleans(), st.none(), st.floats(allow_nan=False, allow_infinity=False)
+        )
         return json.dumps(draw(scalars), ensure_ascii=draw(st.booleans()), allow_nan=False)
     if kind == "list":
         items = [draw(json_values(newline, depth - 1)) for _ in range(draw(st.integers(0, 3)))]

@@ -63,7 +63,10 @@ def test_an_element_goes_into_a_list_once_and_out_again(text: str) -> None:
     assert json_edit.append(there, keys, "mcp__wakeline") == there
     gone = json_edit.discard(there, keys, "mcp__wakeline")
     assert comments_of(gone) == comments_of(text)
-    assert (parse(gone).get("permissions") or {}).get("allow") in ([], (parse(text).get("permissions") or {}).get("allow"))
+    assert (parse(gone).get("permissions") or {}).get("allow") in (
+        [],
+        (parse(text).get("permissions") or {}).get("allow"),
+    )
 
 
 @given(json_files())

@@ -39,7 +39,9 @@ def test_another_value_replaces_the_old_one() -> None:
 
 
 def test_what_a_harness_adds_below_our_table_goes_with_it() -> None:
-    text = toml_edit.put("a = 1\n", KEYS, TABLE) + '\n[mcp_servers.wakeline.tools.ask]\nmode = "x"\n\n# next\n[b]\nc = 2\n'
+    text = (
+        toml_edit.put("a = 1\n", KEYS, TABLE) + '\n[mcp_servers.wakeline.tools.ask]\nmode = "x"\n\n# next\n[b]\nc = 2\n'
+    )
     assert toml_edit.remove(text, KEYS) == "a = 1\n\n# next\n[b]\nc = 2\n"
 
 

@@ -16,8 +16,11 @@ WAIT_SECONDS = 30.0
 class Companion:
     """One connection: what it said, and a way to ring it."""
 
-    def __init__(self, connection: socket.socket, announcements: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, connection: socket.socket, announcements: list[dict[str, Any]], introduced: Callable[[Companion], None]
+    ) -> None:
         self._connection = connection
+        self._introduced = introduced
         self._announcements = announcements
         self._changed = threading.Condition()
         self._said: list[dict[str, Any]] = []
@@ -37,6 +40,8 @@ class Companion:
         with self._changed:
             self._said.append(line)
             self._changed.notify_all()
+        if line["type"] == "hello":
+            self._introduced(self)
 
     def tell(self, **line: Any) -> None:
         self._connection.sendall(json.dumps(line).encode() + b"\n")
@@ -92,21 +97,22 @@ class Switchboard:
                 connection, _ = self._listener.accept()
             except OSError:
                 return
-            companion = Companion(connection, self.announcements)
+            companion = Companion(connection, self.announcements, self._introduced)
             threading.Thread(target=companion.serve, daemon=True).start()
-            with self._changed:
-                self._companions.append(companion)
-                self._changed.notify_all()
 
-    def companion(self, native_id: str) -> Companion:
-        """Whoever speaks for this session of the harness."""
+    def _introduced(self, companion: Companion) -> None:
+        with self._changed:
+            self._companions.append(companion)
+            self._changed.notify_all()
+
+    def companion(self, pid: int) -> Companion:
+        """Whoever speaks for the harness of this process."""
         found: list[Companion] = []
 
         def look() -> bool:
-            found.extend(one for one in self._companions if one.said and one.said[0]["native_id"] == native_id)
+            found.extend(one for one in self._companions if one.said and one.said[0]["pid"] == pid)
             return bool(found)
 
         with self._changed:
-            while not look():
-                assert self._changed.wait(WAIT_SECONDS) or look(), "no companion came"
+            assert self._changed.wait_for(look, WAIT_SECONDS), "no companion came"
         return found[-1]

@@ -7,7 +7,7 @@ import pytest
 from wakeline.core.instant import SECOND
 from wakeline.harnesses.claude_code.registry import Entry
 from wakeline.harnesses.claude_code.turns import Turns, marks_in
-from wakeline.harnesses.lines import Injected, Renamed, TurnEnded, TurnStarted
+from wakeline.harnesses.lines import Renamed, TurnEnded, TurnStarted
 
 MARK = "wl-01M7H753XXF7N80WC2EAZ0F2GJ"
 SECOND_MARK = "wl-01M7H753XXF7N80WC2EAZ0F2GK"
@@ -46,7 +46,7 @@ HOOKS: list[tuple[str, Callable[[], Turns], Callable[[Turns], object], str]] = [
     ("a session begins idle", fresh, lambda _: None, "idle"),
     ("a prompt starts a turn", fresh, lambda turns: turns.submitted("turn", "hello", AFTER), "active"),
     ("the hook of its end ends it", in_turn, lambda turns: turns.ended("turn", "completed", "hi", AFTER), "idle"),
-    ("a failure ends it too", in_turn, lambda turns: turns.ended("turn", "failed", None, AFTER), "idle"),
+    ("a failure ends it too", in_turn, lambda turns: turns.ended("turn", "failed", "", AFTER), "idle"),
     ("a permission is asked for", in_turn, lambda turns: turns.asked(AFTER), "waitingOnApproval"),
     ("a tool that ran was allowed", asking, lambda turns: turns.answered(AFTER), "active"),
     ("compacting does not end a turn", in_turn, lambda turns: turns.began("one", "compact", AFTER), "active"),
@@ -71,7 +71,8 @@ ENTRIES: list[tuple[str, Callable[[], Turns], str, int, int, str]] = [
     ("an entry from after it does: Esc", in_turn, "idle", AFTER, AFTER, "userTyping"),
     ("an old entry counts when no hook came for long", in_turn, "idle", NOW, LATER, "userTyping"),
     ("busy is what we knew", in_turn, "busy", AFTER, AFTER, "active"),
-    ("busy without a prompt is a turn of its own", fresh, "busy", AFTER, AFTER, "active"),
+    ("busy without a prompt is a turn of its own", fresh, "busy", AFTER, LATER, "active"),
+    ("but its hook may be on the way", fresh, "busy", AFTER, AFTER, "idle"),
     ("a dialog that no hook told of", in_turn, "waiting", AFTER, AFTER, "waitingOnApproval"),
     ("a dialog is answered before its tool has run", asking, "busy", AFTER, AFTER, "active"),
     ("a dialog that is still open", asking, "waiting", AFTER, AFTER, "waitingOnApproval"),
@@ -110,16 +111,18 @@ def test_only_the_humans_own_words_end_what_esc_began(text: str, during: str, af
 
 def test_a_command_of_the_harness_that_ends_is_not_cut_off() -> None:
     turns = fresh()
-    turns.seen(entry("busy", AFTER), AFTER)
-    lines = turns.seen(entry("idle", AFTER + SECOND), AFTER + SECOND)
+    turns.seen(entry("busy", AFTER), LATER)
+    assert turns.presence == "active"
+    lines = turns.seen(entry("idle", LATER), LATER)
     assert turns.presence == "idle"
     assert not any(isinstance(line, TurnEnded) for line in lines)
 
 
-def test_a_prompt_with_our_marks_is_told_as_injected_before_the_turn() -> None:
-    lines = fresh().submitted("turn", f"two: {MARK}, {SECOND_MARK} and {MARK}", AFTER)
-    assert lines[0] == Injected(marks=(MARK, SECOND_MARK), turn_id="turn")
-    assert isinstance(lines[-1], TurnStarted)
+def test_the_line_of_a_prompt_shows_all_its_marks_however_long_it_is() -> None:
+    [line] = fresh().submitted("turn", f"one: {MARK} {'x' * 10_000} two: {SECOND_MARK} and {MARK}", AFTER)
+    assert isinstance(line, TurnStarted)
+    assert marks_in(line.text) == (MARK, SECOND_MARK)
+    assert len(line.text) < 5_000
 
 
 def test_a_turn_that_was_cut_off_is_told_once() -> None:

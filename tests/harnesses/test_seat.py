@@ -18,6 +18,7 @@ QUESTION = TurnStarted(turn_id="t", text="hello")
 
 class Sitter:
     def __init__(self) -> None:
+        self.late: list[Announce] = []
         self.welcomes: asyncio.Queue[Welcome] = asyncio.Queue()
 
     def hello(self) -> Hello:
@@ -28,6 +29,9 @@ class Sitter:
 
     async def rung(self, ring: Ring) -> Rung:
         return Rung(id=ring.id, result="accepted")
+
+    def announced(self, announce: Announce) -> None:
+        self.late.append(announce)
 
 
 class Bridge:
@@ -123,6 +127,7 @@ async def test_without_an_answer_in_time_there_is_no_announcement(bridge: Bridge
         await bridge.hear("turn_started")
         bridge.tell(type="announce", text="in time", marks=["wl-1"])
         assert await second == Announce(text="in time", marks=("wl-1",))
+        assert sitter.late == [Announce(text="late")]
 
 
 async def test_who_waits_for_an_announcement_is_let_go_when_the_bridge_leaves(bridge: Bridge) -> None:

@@ -138,7 +138,7 @@ class OpencodeServed:
     async def _refresh(self, server: OpencodeServer, sessions: Iterable[Session]) -> None:
         """Who is there, and how they are: at every sign of life, because sessions come without an event of theirs."""
         for session in sessions:
-            if session.harness == HARNESS and getattr(session, "transport", TRANSPORT) == TRANSPORT:
+            if session.harness == HARNESS and session.transport == TRANSPORT:
                 await self._find(session)
         theirs = self._of(server)
         for directory in {served.directory for served in theirs if served.directory}:

@@ -39,6 +39,7 @@ class Connection(msgspec.Struct, frozen=True):
     jti: str | None = None  # of a token that was made for it
     files: list[Kept] = []
     complete: bool = False
+    note: str | None = None  # of a pane: the session that it became
 
     @property
     def key(self) -> str:

@@ -33,6 +33,7 @@ class Hello(Line, frozen=True, tag="hello"):
     cwd: str | None = None
     capabilities: tuple[str, ...] = ()
     resumable: bool = False
+    presence: str = "unknown"
 
 
 class Told(Line, frozen=True, tag="presence"):
@@ -57,7 +58,7 @@ class Injected(Line, frozen=True, tag="injected"):
 class TurnEnded(Line, frozen=True, tag="turn_ended"):
     turn_id: str | None
     status: TurnStatus
-    last: str | None = None
+    last: str = ""
 
 
 class Rung(Line, frozen=True, tag="rung"):

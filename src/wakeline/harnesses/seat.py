@@ -29,6 +29,9 @@ class Sitter(Protocol):
 
     async def rung(self, ring: Ring) -> Rung: ...
 
+    def announced(self, announce: Announce) -> None:
+        """An announcement that nobody waits for any more."""
+
 
 class Seat:
     def __init__(self, path: Callable[[], str], sitter: Sitter, pauses: Callable[[], Iterator[float]]) -> None:
@@ -78,8 +81,15 @@ class Seat:
                     case Ring() as ring:
                         group.create_task(self._answer(ring))
                     case Announce() as announce if self._asked:
-                        _settle(self._asked.popleft(), announce)
+                        self._announced(announce)
             self._writer = None
+
+    def _announced(self, announce: Announce) -> None:
+        question = self._asked.popleft()
+        if question.cancelled():
+            self._sitter.announced(announce)
+        else:
+            question.set_result(announce)
 
     async def _answer(self, ring: Ring) -> None:
         self.say(await self._sitter.rung(ring))
@@ -87,7 +97,9 @@ class Seat:
     def _leave(self, writer: asyncio.StreamWriter) -> None:
         self._writer = None
         while self._asked:
-            _settle(self._asked.popleft(), Announce())
+            question = self._asked.popleft()
+            if not question.cancelled():
+                question.set_result(Announce())
         writer.close()
 
     def say(self, *lines: Line) -> None:
@@ -107,12 +119,9 @@ class Seat:
         self._asked.append(answer)  # stays there when we stop waiting: answers come in the order of the questions
         self.say(*lines)
         done, _ = await asyncio.wait([answer], timeout=timeout)
+        if not done:
+            answer.cancel()
         return answer.result() if done else Announce()
-
-
-def _settle(question: asyncio.Future[Announce], answer: Announce) -> None:
-    if not question.done():
-        question.set_result(answer)
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:

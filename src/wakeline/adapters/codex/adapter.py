@@ -11,12 +11,12 @@ queue, load a thread, or send any setting with a message (Codex would keep it).
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from wakeline import wire
 from wakeline.adapters.codex import threads
 from wakeline.adapters.codex.messages import (
     NOT_LOADED,
@@ -29,16 +29,18 @@ from wakeline.adapters.codex.messages import (
     running_turn,
 )
 from wakeline.adapters.codex.server import AppServer, Refusal, Unanswered, Unreachable, open_app_server
-from wakeline.adapters.codex.watch import SOURCE, Enrol, Watch
+from wakeline.adapters.codex.watch import Enrol, Watch
 from wakeline.adapters.harness import Report, Sessions
 from wakeline.core.observation import Gone
 from wakeline.core.parcel import Absent, Accepted, Failed, Parcel, Result, Uncertain, bounded
 from wakeline.core.seat import QUEUES
 from wakeline.core.session import Presence, Session, WakeMode
+from wakeline.wire.seat import PROTOCOL, Hello
 
 HARNESS = "codex"
 TRANSPORT = "app-server"
 MISSING_SECONDS = 20.0
+REMEMBERED_MARKS = 1_000
 
 
 class Codex:
@@ -54,15 +56,13 @@ class Codex:
         {**dict.fromkeys(("D0", "D1", "D2", "D3", "D4", "D5", "D6", "D7"), "pass"), "D8": "partial"}
     )
 
-    def __init__(
-        self, homes: Sequence[Path], enrol: Enrol, *, host: str, version: str = "0", steer: bool = False
-    ) -> None:
+    def __init__(self, homes: Sequence[Path], enrol: Enrol, *, version: str = "0", steer: bool = False) -> None:
         self._homes = tuple(homes)
         self._enrol = enrol
-        self._host = host
         self._version = version
         self._steer = steer
         self._watches: list[Watch] = []
+        self._rung_idle: deque[str] = deque(maxlen=REMEMBERED_MARKS)
 
     # -- ringing ------------------------------------------------------------------------------------------------------
 
@@ -90,6 +90,8 @@ class Codex:
         running = running_turn(turns)
         if self._steer and parcel.policy == "immediate" and running is not None:
             return await _steer(server, thread_id, running, parcel)
+        if presence_of(thread.status) is Presence.IDLE:
+            self._rung_idle.append(parcel.mark)
         return await _queue(server, thread_id, parcel)
 
     @asynccontextmanager
@@ -114,7 +116,10 @@ class Codex:
     # -- watching -----------------------------------------------------------------------------------------------------
 
     async def watch(self, sessions: Sessions, report: Report) -> None:
-        self._watches = [Watch(home, self._version, self._enrol, self._describe, report) for home in self._homes]
+        self._watches = [
+            Watch(home, self._version, self._enrol, self._describe, report, self._rung_idle.__contains__)
+            for home in self._homes
+        ]
         try:
             async with asyncio.TaskGroup() as group:
                 for watch in self._watches:
@@ -135,22 +140,25 @@ class Codex:
                 if _is_ours(session) and session.native_id not in there:
                     await report(Gone(session.session_id, "thread_not_loaded"))
 
-    def _describe(self, thread: Thread, version: str | None) -> wire.HeartbeatSession:
-        return wire.HeartbeatSession(
+    def _describe(self, thread: Thread, token: str, version: str | None) -> Hello:
+        return Hello(
+            type="hello",
+            protocol=PROTOCOL,
+            token=token,
             harness=HARNESS,
+            version=version,
             native_id=thread.id,
-            host=self._host,
-            cwd=thread.cwd,
+            transport=TRANSPORT,
             wake_mode="app-server",
+            cwd=thread.cwd,
             capabilities=list(self.capabilities),
             presence=presence_of(thread.status).value,
-            presence_source=SOURCE,
             resumable=True,
         )
 
 
 def _is_ours(session: Session) -> bool:
-    return session.harness == HARNESS and session.wake_mode == WakeMode.APP_SERVER and session.native_id is not None
+    return (session.harness, session.transport) == (HARNESS, TRANSPORT) and session.native_id is not None
 
 
 def _takes_mail(thread: Thread) -> bool:

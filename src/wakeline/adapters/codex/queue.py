@@ -102,5 +102,5 @@ def _environ(pid: int | None) -> dict[str, str]:
     except OSError:
         entries = []
     named = dict(entry.decode("utf-8", "surrogateescape").partition("=")[::2] for entry in entries if b"=" in entry)
-    kept = {name: named[name] for name in ("HOME", "CODEX_HOME") if name in named}
+    kept = {name: value for name, value in named.items() if name in ("HOME", "CODEX_HOME")}
     return {**os.environ, **kept}

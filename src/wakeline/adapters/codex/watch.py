@@ -12,11 +12,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
-from wakeline import wire
 from wakeline.adapters.codex import entry, threads
 from wakeline.adapters.codex.messages import (
     NOT_LOADED,
@@ -37,6 +36,8 @@ from wakeline.adapters.codex.server import AppServer, Frame, Refusal, Unanswered
 from wakeline.adapters.harness import Report
 from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed
 from wakeline.core.session import Presence
+from wakeline.errors import WakelineError
+from wakeline.wire.seat import Hello
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -47,9 +48,15 @@ AGAIN_SECONDS = 1.0
 LOOKS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 REMEMBERED_TURNS = 100
 
-# The agent's own token, and what its session says of itself; answers the session's id, or None if it was not taken.
-Enrol = Callable[[str, wire.HeartbeatSession], Awaitable[str | None]]
-Describe = Callable[[Thread, str | None], wire.HeartbeatSession]
+
+class Enrolled(Protocol):
+    @property
+    def session_id(self) -> str: ...
+
+
+# Make or renew a session in its agent's own name.  Raises WakelineError.
+Enrol = Callable[[Hello], Awaitable[Enrolled]]
+Describe = Callable[[Thread, str, str | None], Hello]  # the thread, the agent's token, Codex's version
 
 
 @dataclass(slots=True)
@@ -67,8 +74,19 @@ class Followed:
 
 
 class Watch:
-    def __init__(self, home: Path, version: str, enrol: Enrol, describe: Describe, report: Report) -> None:
+    """`woke`: was this mark rung in a thread that was idle?"""
+
+    def __init__(
+        self,
+        home: Path,
+        version: str,
+        enrol: Enrol,
+        describe: Describe,
+        report: Report,
+        woke: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         self._home = home
+        self._woke = woke
         self._version = version
         self._enrol = enrol
         self._describe = describe
@@ -185,10 +203,13 @@ class Watch:
             return
         if token is None:
             return  # it is nobody's that we know; the next survey asks again
-        session_id = await self._enrol(token, self._describe(thread, server.version))
-        if session_id is not None:
-            followed = self._followed[thread.id] = Followed(thread.id, session_id, thread.status)
-            await self._look(server, followed)
+        try:
+            enrolled = await self._enrol(self._describe(thread, token, server.version))
+        except WakelineError as error:
+            _log.info("the Codex thread %s is not taken as a session: %s", thread.id, error.message)
+            return
+        followed = self._followed[thread.id] = Followed(thread.id, enrolled.session_id, thread.status)
+        await self._look(server, followed)
 
     async def _part(self, thread_id: str) -> None:
         self._strangers.discard(thread_id)
@@ -200,7 +221,7 @@ class Watch:
         """Marks first: what a turn held is known before the session is said to be idle."""
         turns = await threads.recent_turns(server, followed.thread_id)
         for turn in reversed(turns):
-            for seen in _progress(followed, turn):
+            for seen in _progress(followed, turn, self._woke):
                 await self._report(seen)
         running = running_turn(turns)
         state = (presence_of(followed.status), running.id if running is not None else None)
@@ -220,7 +241,7 @@ class Watch:
         followed.looks += 1
 
 
-def _progress(followed: Followed, turn: Turn) -> list[Observation]:
+def _progress(followed: Followed, turn: Turn, woke: Callable[[str], bool]) -> list[Observation]:
     """What this turn tells of our marks that was not told yet."""
     marks = marks_of(turn)
     found: list[Observation] = []
@@ -230,7 +251,7 @@ def _progress(followed: Followed, turn: Turn) -> list[Observation]:
     new = tuple(mark for mark in marks if mark not in known)
     if new:
         followed.injected[turn.id] = marks
-        found.append(Injected(followed.session_id, new, turn.id))
+        found.append(Injected(followed.session_id, new, turn.id, any(map(woke, new))))
     ending = ending_of(turn)
     if ending is not None and turn.id not in followed.ended:
         followed.ended.add(turn.id)

@@ -21,15 +21,20 @@ from wakeline.adapters.tmux.screen import PRESENCE, Verdict, is_alarming, judge,
 from wakeline.core.doorbell import FETCH
 from wakeline.core.observation import Gone, Noticed
 from wakeline.core.parcel import Absent, Accepted, Failed, Parcel, Refused, Result, Uncertain, bounded
+from wakeline.core.seat import KEYSTROKES
 from wakeline.core.session import Liveness, Presence, Session, Sighting, WakeMode, liveness
 
 TRANSPORT = "tmux"
-KEYSTROKES = "keystrokes"  # the capability of a session whose human lets us type
 STILL_SECONDS = 0.4
 SHOWN_SECONDS = 0.35
 TAKEN_LOOKS = 8
 WATCH_SECONDS = 5.0
-_SHELLS = re.compile(r"-?(?:(?:[bdaz]|m?k|t?c|fi)?sh|bash|nu|pwsh|elvish|xonsh|login|su|sudo|ssh|mosh|screen|tmux)")
+SHELLS = frozenset(
+    (
+        *("sh", "ash", "bash", "csh", "dash", "elvish", "fish", "ksh", "mksh", "nu", "pwsh", "tcsh", "xonsh", "zsh"),
+        *("login", "mosh", "screen", "ssh", "su", "sudo", "tmux"),  # what is behind them cannot be seen from here
+    )
+)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _LEADING = tuple("/!@#$?&-")
 # What a screen does not look like while our text stands in the input line; a text of several lines has no known look.
@@ -84,7 +89,7 @@ class Tmux:
             return "pane_dead", "the program in the pane has ended"
         if facts.in_mode or facts.input_off or facts.synchronised:
             return "pane_mode", "the pane is in copy mode, takes no input, or is tied to others"
-        if _SHELLS.fullmatch(facts.command):
+        if facts.command.lstrip("-") in SHELLS:
             return "pane_shell", f"{bounded(facts.command)} is in the foreground"
         if session.pid is None or self._foreground(facts.root) != session.pid:
             return "pane_program", "another program than the registered one is in the foreground"

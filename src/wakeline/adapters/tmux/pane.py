@@ -43,7 +43,8 @@ class Facts(msgspec.Struct, frozen=True):
 class Pane:
     """Named by its server's socket and its id, which tmux never gives again while the server runs."""
 
-    def __init__(self, socket: str, pane: str) -> None:
+    def __init__(self, socket: str | None, pane: str) -> None:
+        """Without a socket: on the user's default server."""
         self.socket, self.pane = socket, pane
 
     @classmethod
@@ -79,6 +80,14 @@ class Pane:
         except ValueError:
             raise PaneLost(f"there is no pane {self.pane}") from None
 
+    async def where(self) -> tuple[str, str]:
+        """The server's socket, and the directory that the pane's program works in."""
+        form = f"#{{socket_path}}{_GAP}#{{pane_current_path}}"
+        socket, _, folder = (
+            (await self._run("display-message", "-p", "-t", self.pane, form)).rstrip("\n").partition(_GAP)
+        )
+        return socket, folder
+
     async def glance(self) -> Glance:
         lines = await self._run("capture-pane", "-p", "-e", "-t", self.pane)
         facts = await self.facts()
@@ -96,8 +105,7 @@ class Pane:
         try:
             process = await asyncio.create_subprocess_exec(
                 "tmux",
-                "-S",
-                self.socket,
+                *(("-S", self.socket) if self.socket else ()),
                 *words,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,

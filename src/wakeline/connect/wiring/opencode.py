@@ -25,15 +25,18 @@ class OpenCode:
         return [
             *plugin(folder, wire),
             Member(str(config), ("mcp", NAME), server(wire)),
-            Element(str(config), ("plugin",), address(folder)),
+            Element(str(config), ("plugin",), _entry(folder).as_uri()),
         ]
 
     def notes(self, place: Place) -> tuple[str, ...]:
         return ("opencode reads it when it starts.",)
 
     def launch(self, place: Place, wire: Wire, own: Path) -> Launch:
-        overlay = json.dumps({"mcp": {NAME: server(wire)}, "plugin": [address(own / NAME)]})
-        environ = {**wire.environ, "OPENCODE_CONFIG_CONTENT": overlay}
+        """A plugin that is there already goes by the environment too; a second one would take the same seats."""
+        overlay: dict[str, Any] = {"mcp": {NAME: server(wire)}}
+        if not _entry(self.root(place) / NAME).exists():
+            overlay["plugin"] = [_entry(own / NAME).as_uri()]
+        environ = {**wire.environ, "OPENCODE_CONFIG_CONTENT": json.dumps(overlay)}
         return Launch(PROGRAM, (), environ, plugin(own / NAME, wire))
 
 
@@ -41,8 +44,8 @@ def server(wire: Wire) -> dict[str, Any]:
     return {"type": "local", "command": [*wire.command, "mcp"], "enabled": True, "environment": wire.environ}
 
 
-def address(folder: Path) -> str:
-    return (folder / "opencode" / "wakeline.js").as_uri()
+def _entry(folder: Path) -> Path:
+    return folder / "opencode" / "wakeline.js"
 
 
 def plugin(folder: Path, wire: Wire) -> list[Edit]:

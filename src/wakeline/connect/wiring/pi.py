@@ -26,9 +26,14 @@ class Pi:
         return ("Sessions that are open load it with /reload; new ones by themselves.",)
 
     def launch(self, place: Place, wire: Wire, own: Path) -> Launch:
-        return Launch(
-            PROGRAM, ("-e", str(own / NAME / "pi" / "wakeline.ts")), wire.environ, extension(own / NAME, wire)
-        )
+        """An extension that is there already goes by the environment too; a second one would take the same seat."""
+        if _entry(self.root(place) / "extensions" / NAME).exists():
+            return Launch(PROGRAM, (), wire.environ)
+        return Launch(PROGRAM, ("-e", str(_entry(own / NAME))), wire.environ, extension(own / NAME, wire))
+
+
+def _entry(folder: Path) -> Path:
+    return folder / "pi" / "wakeline.ts"
 
 
 def extension(folder: Path, wire: Wire) -> list[Edit]:

@@ -71,15 +71,6 @@ def wire(endpoint: Endpoint, token_file: Path, seats: str, *, allow: bool) -> Wi
     return Wire(own_command(), environ, allow)
 
 
-def find_seats(environ: Mapping[str, str], data: Path) -> str:
-    """The bridge's socket for companions, by the same rule as the bridge's."""
-    named = environ.get("WAKELINE_SEATS")
-    record = data / "run" / "seats"
-    if named or not record.exists():
-        return named or str(data / "seats.sock")
-    return record.read_text(encoding="utf-8").strip()
-
-
 def own_command() -> tuple[str, ...]:
     """The command of this very installation, whatever PATH the harness has."""
     script = Path(sys.executable).with_name(NAME)

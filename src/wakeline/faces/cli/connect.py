@@ -12,7 +12,8 @@ from wakeline.connect import files
 from wakeline.connect.perform import Step, check_writable, plan, restore, show, undo, write
 from wakeline.connect.record import Connection, Records, name_of
 from wakeline.connect.wiring.table import WIRINGS
-from wakeline.connect.wiring.wire import Place, find_seats, wire
+from wakeline.connect.wiring.wire import Place, wire
+from wakeline.endpoint import find_seats
 from wakeline.errors import Forbidden, NotFound, WakelineError
 from wakeline.faces.cli import connect_tmux
 from wakeline.faces.cli.arguments import handle, usage_error
@@ -52,7 +53,7 @@ def connect(context: Context) -> int:
         told = wire(
             context.endpoint(),
             records.token_file(key),
-            find_seats(context.environ, records.data),
+            find_seats(str(records.data), context.environ),
             allow=given.allow,
         )
         steps = plan(wiring.edits(place, told), previous)

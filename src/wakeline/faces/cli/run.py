@@ -11,7 +11,8 @@ from wakeline.connect import files
 from wakeline.connect.change import by_file, put_all
 from wakeline.connect.record import Connection, Records, name_of
 from wakeline.connect.wiring.table import WIRINGS
-from wakeline.connect.wiring.wire import Launch, Place, find_seats, wire
+from wakeline.connect.wiring.wire import Launch, Place, wire
+from wakeline.endpoint import find_seats
 from wakeline.errors import NotFound
 from wakeline.faces.cli.arguments import handle
 from wakeline.faces.cli.commands import Command
@@ -48,7 +49,7 @@ def prepare(context: Context, harness: str) -> Launch:
     records = Records(Path(endpoint.data or ""))
     own = records.directory / "run" / f"{harness}{given.agent or ''}"
     key = name_of(f"run-{harness}", own)
-    told = wire(endpoint, records.token_file(key), find_seats(context.environ, records.data), allow=given.allow)
+    told = wire(endpoint, records.token_file(key), find_seats(str(records.data), context.environ), allow=given.allow)
     launch = WIRINGS[harness].launch(Place(context.environ), told, own)
     with records.locked():
         credential = find_credential(context, key, default_handle(harness, None), records.load(key))

@@ -2,8 +2,8 @@
 
 Claude Code's hooks call it as a tool (`hook`), the bridge rings it (`rung`), the registry tells what no hook tells.  It
 decides nothing about who is woken when.  It only keeps a doorbell that comes in the middle of a turn: the next tool
-result takes it along, the end of the turn lets it ring, and if the human cuts the turn off, it does not ring at all.
-Rung into the turn at once, it would wait in Claude Code's own queue, and start to run as soon as the human pressed Esc.
+result takes it along, or the end of the turn lets it ring; if the human cuts the turn off, their next words take it
+along.  Rung into the turn at once, it would wait in Claude Code's own queue and run as soon as the human pressed Esc.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wakeline.core.session import Presence
 from wakeline.harnesses.claude_code.bell import Bell, Verdict
 from wakeline.harnesses.claude_code.registry import Registry
 from wakeline.harnesses.claude_code.turns import Turns
-from wakeline.harnesses.lines import Hello, Injected, Line, Ring, Rung, Welcome
+from wakeline.harnesses.lines import Announce, Hello, Injected, Line, Ring, Rung, Welcome
 from wakeline.harnesses.seat import Seat
 
 HARNESS = "claude-code"
@@ -28,10 +28,7 @@ CAPABILITIES = ("queue_when_active",)
 
 LOOK_SECONDS = 0.5
 CONFIRM = 60 * SECOND  # how often presence is said again although it did not change
-ANNOUNCE_SECONDS = 2.0  # the human's prompt waits for it
-KEPT = 50  # doorbells; the planner has one under way for a session, so this is never reached
-
-_IN_A_TURN = (Presence.ACTIVE, Presence.WAITING_ON_APPROVAL)
+ANNOUNCE_SECONDS = 3.0  # the human's prompt waits for it
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -76,7 +73,7 @@ class Companion:
         self._place, self._bell, self._registry, self._clock = place, bell, registry, clock
         self._turns = Turns(place.native_id, clock())
         self._seat = Seat(seats, self, pauses)
-        self._kept: dict[str, Ring] = {}  # by mark
+        self._kept: dict[tuple[str, ...], str] = {}  # doorbells by their marks
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
@@ -100,20 +97,26 @@ class Companion:
             transport=self._bell.transport,
             capabilities=CAPABILITIES,
             resumable=True,
+            presence=self._turns.presence,
         )
 
     def welcomed(self, welcome: Welcome) -> None:
         self._seat.say(self._turns.told())
 
     async def rung(self, ring: Ring) -> Rung:
-        if self._turns.stopped:
-            verdict = Verdict("failed", "stopped_by_human", "the human cut the turn off and has not spoken since")
-        elif self._turns.presence in _IN_A_TURN and len(self._kept) < KEPT:
-            self._kept[ring.mark] = ring
-            verdict = Verdict("accepted", detail="kept until the turn's next tool result, or its end")
-        else:
+        if self._turns.presence is Presence.IDLE:
             verdict = await self._bell.ring(ring.text, self._turns.native_id)
+        else:
+            self._kept[ring.mark,] = ring.text
+            verdict = Verdict(
+                "accepted", detail="kept for the next tool result, the end of the turn or the next prompt"
+            )
         return Rung(id=ring.id, result=verdict.result, reason=verdict.reason, detail=verdict.detail)
+
+    def announced(self, announce: Announce) -> None:
+        """It came too late for its prompt, so it is kept like a ring."""
+        if announce.text is not None:
+            self._kept[announce.marks] = announce.text
 
     async def _watch(self) -> None:
         confirmed_at = self._clock()
@@ -125,20 +128,18 @@ class Companion:
             if now - confirmed_at >= CONFIRM:
                 confirmed_at = now
                 self._seat.say(self._turns.told())
-            if self._turns.stopped:
-                self._kept.clear()
-            elif self._turns.presence is Presence.IDLE:
+            if self._turns.presence is Presence.IDLE:
                 self._release()
 
     def _release(self) -> None:
         """Let ring what was kept.  A ring that is lost on the way stays due: the mark was not seen in a prompt."""
         kept, self._kept = self._kept, {}
-        for ring in kept.values():
+        for text in kept.values():
             if self._group is not None:
-                self._group.create_task(self._ring(ring))
+                self._group.create_task(self._ring(text))
 
-    async def _ring(self, ring: Ring) -> None:
-        await self._bell.ring(ring.text, self._turns.native_id)
+    async def _ring(self, text: str) -> None:
+        await self._bell.ring(text, self._turns.native_id)
 
     # -- from the hooks -----------------------------------------------------------------------------------------------
 
@@ -153,7 +154,7 @@ class Companion:
         if event.event in ("PostToolUse", "PostToolUseFailure"):
             return self._tool_ran(event)
         self._seat.say(*self._happened(event))
-        if event.event in ("Stop", "StopFailure"):
+        if self._turns.presence is Presence.IDLE:
             self._release()
         return {}
 
@@ -172,23 +173,21 @@ class Companion:
                 return []
 
     async def _submitted(self, event: Event) -> dict[str, Any]:
-        """A turn starts: the bridge says whether there is mail to announce, and the hook's answer does."""
+        """A prompt: the bridge says whether there is mail to announce, and the hook's answer does."""
         lines = self._turns.submitted(event.prompt_id, event.prompt, self._clock())
         announce = await self._seat.ask(*lines, timeout=ANNOUNCE_SECONDS)
-        if announce.text is None:
-            return {}
-        return self._put(event, announce.text, announce.marks)
+        self.announced(announce)
+        return self._put(event)
 
     def _tool_ran(self, event: Event) -> dict[str, Any]:
         self._seat.say(*self._turns.answered(self._clock()))
-        if event.agent_id or not self._kept:  # a subagent has a context of its own
-            return {}
-        text = "\n".join(ring.text for ring in self._kept.values())
-        return self._put(event, text, tuple(self._kept))
+        return {} if event.agent_id else self._put(event)  # a subagent has a context of its own
 
-    def _put(self, event: Event, text: str, marks: tuple[str, ...]) -> dict[str, Any]:
-        for mark in marks:
-            self._kept.pop(mark, None)
-        if marks:
-            self._seat.say(Injected(marks=marks, turn_id=self._turns.turn_id))
-        return {"hookSpecificOutput": {"hookEventName": event.event, "additionalContext": text}}
+    def _put(self, event: Event) -> dict[str, Any]:
+        """What was kept goes before the model with what the hook is about."""
+        if not self._kept:
+            return {}
+        kept, self._kept = self._kept, {}
+        marks = tuple(mark for of_one in kept for mark in of_one)
+        self._seat.say(Injected(marks=marks, turn_id=self._turns.turn_id))
+        return {"hookSpecificOutput": {"hookEventName": event.event, "additionalContext": "\n".join(kept.values())}}

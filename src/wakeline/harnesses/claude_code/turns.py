@@ -15,9 +15,10 @@ import re
 from wakeline.core.instant import SECOND
 from wakeline.core.session import Presence
 from wakeline.harnesses.claude_code.registry import Entry, State
-from wakeline.harnesses.lines import SHOWN, Injected, Line, Renamed, Told, TurnEnded, TurnStarted, TurnStatus
+from wakeline.harnesses.lines import SHOWN, Line, Renamed, Told, TurnEnded, TurnStarted, TurnStatus
 
 SETTLED = 3 * SECOND  # without a hook for so long, the entry is right
+SURE = 1 * SECOND  # a turn that began with a prompt has told so by its hook in this time
 
 _MARK = re.compile(r"\bwl-[0-9A-HJKMNP-TV-Z]{26}\b")
 _NOT_TYPED = ("<task-notification>", "<cross-session-message", "<system-reminder>")
@@ -60,14 +61,13 @@ class Turns:
             self.stopped = False
         self._heard_at, self.turn_id = now, turn_id or None
         self._running, self._prompted, self._asking = True, True, False
-        lines: list[Line] = [Injected(marks=marks, turn_id=self.turn_id)] if marks else []
-        return [*lines, *self._changed(), TurnStarted(turn_id=self.turn_id, text=text[:SHOWN])]
+        self._told = Told(presence=Presence.ACTIVE, turn_id=self.turn_id)  # the line says so
+        hidden = [mark for mark in marks if mark not in text[:SHOWN]]
+        return [TurnStarted(turn_id=self.turn_id, text=" ".join([text[:SHOWN], *hidden]))]
 
-    def ended(self, turn_id: str, status: TurnStatus, last: str | None, now: int) -> list[Line]:
+    def ended(self, turn_id: str, status: TurnStatus, last: str, now: int) -> list[Line]:
         self._heard_at = now
-        line = TurnEnded(turn_id=turn_id or self.turn_id, status=status, last=None if last is None else last[:SHOWN])
-        self._finish()
-        return [line, *self._changed()]
+        return [*self._end(turn_id or self.turn_id, status, last), *self._changed()]
 
     def asked(self, now: int) -> list[Line]:
         """A permission is asked for."""
@@ -96,23 +96,29 @@ class Turns:
         match entry.state:
             case State.IDLE | State.SHELL:
                 return [*renamed, *self._fell_idle(), *self._changed()]
-            case State.BUSY:
+            case State.BUSY if self._running or now - entry.changed_at >= SURE:
                 self._running, self._asking = True, False
             case State.WAITING:
                 self._asking = True
-            case None:  # a word of a newer version
+            case State.BUSY | None:  # its hook is on the way, or a word of a newer version
                 pass
         return [*renamed, *self._changed()]
 
     def _fell_idle(self) -> list[Line]:
         if not self._running and not self._asking:
             return []
-        cut: list[Line] = [TurnEnded(turn_id=self.turn_id, status="interrupted")] if self._prompted else []
-        self.stopped = self.stopped or self._prompted
-        self._finish()
-        return cut
+        if not self._prompted:
+            self._finish()
+            return []
+        self.stopped = True
+        return self._end(self.turn_id, "interrupted", "")
 
     # -- both ---------------------------------------------------------------------------------------------------------
+
+    def _end(self, turn_id: str | None, status: TurnStatus, last: str) -> list[Line]:
+        self._finish()
+        self._told = Told(presence=Presence.IDLE)  # as who reads the line concludes
+        return [TurnEnded(turn_id=turn_id, status=status, last=last[:SHOWN])]
 
     def _finish(self) -> None:
         self._running = self._prompted = self._asking = False

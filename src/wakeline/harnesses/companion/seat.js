@@ -11,8 +11,10 @@ import { connect } from "node:net";
 const LONGEST_LINE = 1 << 20;
 const FIRST_PAUSE_MS = 250;
 const LONGEST_PAUSE_MS = 10_000;
-const ANNOUNCE_MS = 2_000;
+const ANNOUNCE_MS = 4_000; // the bridge gives up before that
 const REMEMBERED = 128;
+const RETOLD = 8;
+const EARLIER = "earlier"; // the turns of an earlier life of the session
 const TEXT_LENGTH = 4_000;
 
 export class Seat {
@@ -27,17 +29,18 @@ export class Seat {
   #seated = false;
   #buffer = "";
   #presence = null;
-  #marks = new Map(); // mark → "ringing" | "rung" | "injected", oldest first
+  #marks = new Map(); // mark → {state: "ringing" | "rung" | "injected", turn}, oldest first
+  #welcomes = 0;
   #evidence = []; // what happened while nobody listened
   #waiting = []; // turns that wait for their announcement, in order
   #arriving = null; // until it is known whether the bridge lets us sit
   #arrived = () => {};
 
   /**
-   * @param {string} path the bridge's seat socket
+   * @param {() => string} path the bridge's seat socket, asked for anew at every attempt
    * @param {() => object} hello the first line, made anew for every connection
    * @param {(ring: object) => Promise<object>} ring brings a doorbell into the session and answers what came of it
-   * @param {(welcome: object) => void} welcomed
+   * @param {(welcome: object, first: boolean) => void} welcomed
    */
   constructor(path, hello, ring, welcomed = () => {}) {
     this.#path = path;
@@ -78,9 +81,9 @@ export class Seat {
   }
 
   injected(marks, turn) {
-    const fresh = marks.filter((mark) => this.#marks.get(mark) !== "injected");
+    const fresh = marks.filter((mark) => this.#marks.get(mark)?.state !== "injected");
     if (fresh.length === 0) return;
-    for (const mark of fresh) this.#remember(mark, "injected");
+    for (const mark of fresh) this.#remember(mark, "injected", turn);
     this.#testify({ type: "injected", marks: fresh, turn_id: turn });
   }
 
@@ -92,15 +95,16 @@ export class Seat {
     if (Number.isInteger(tokens)) this.#say({ type: "context", tokens });
   }
 
-  /** Marks that an earlier life of this session has shown to the model. */
+  /** Marks that the model has answered in an earlier life of this session. */
   recall(marks) {
-    for (const mark of marks) this.#remember(mark, "injected");
+    for (const mark of marks) this.#remember(mark, "injected", EARLIER);
+    if (marks.length > 0) this.ended(EARLIER, "completed");
   }
 
   // -- the connection ------------------------------------------------------------------------------------------------
 
   #dial() {
-    const socket = connect(this.#path);
+    const socket = connect(this.#path());
     this.#socket = socket;
     this.#arriving = new Promise((resolve) => {
       this.#arrived = resolve;
@@ -116,7 +120,8 @@ export class Seat {
 
   #greet(socket) {
     try {
-      socket.write(`${JSON.stringify({ type: "hello", protocol: 1, ...this.#hello() })}\n`);
+      const presence = this.#presence?.presence ?? "unknown";
+      socket.write(`${JSON.stringify({ type: "hello", protocol: 1, presence, ...this.#hello() })}\n`);
     } catch {
       socket.destroy(); // no token yet, perhaps: there is another attempt
     }
@@ -162,12 +167,19 @@ export class Seat {
   #sit(welcome) {
     this.#seated = true;
     this.#pause = FIRST_PAUSE_MS;
-    if (this.#presence !== null) this.#say(this.#presence);
-    const seen = [...this.#marks].filter(([, state]) => state === "injected").map(([mark]) => mark);
-    if (seen.length > 0) this.#say({ type: "injected", marks: seen, turn_id: null });
+    this.#retell();
     for (const one of this.#evidence.splice(0)) this.#say(one);
-    this.#welcomed(welcome);
+    if (this.#presence !== null) this.#say(this.#presence);
+    this.#welcomes += 1;
+    this.#welcomed(welcome, this.#welcomes === 1);
     this.#arrived();
+  }
+
+  /** A bridge that died may have heard of the last ones and not kept it. */
+  #retell() {
+    for (const [mark, { state, turn }] of [...this.#marks].slice(-RETOLD)) {
+      if (state === "injected") this.#say({ type: "injected", marks: [mark], turn_id: turn });
+    }
   }
 
   // -- rings ---------------------------------------------------------------------------------------------------------
@@ -176,14 +188,14 @@ export class Seat {
   async #answer(ring) {
     const known = this.#marks.get(ring.mark);
     if (known !== undefined) {
-      this.#say({ type: "rung", id: ring.id, result: "accepted", reason: null, detail: `already ${known}` });
-      if (known === "injected") this.#say({ type: "injected", marks: [ring.mark], turn_id: null });
+      this.#say({ type: "rung", id: ring.id, result: "accepted", reason: null, detail: `already ${known.state}` });
+      if (known.state === "injected") this.#say({ type: "injected", marks: [ring.mark], turn_id: known.turn });
       return;
     }
     this.#remember(ring.mark, "ringing");
     const result = await this.#try(ring);
     if (result.result !== "accepted") this.#marks.delete(ring.mark);
-    else if (this.#marks.get(ring.mark) === "ringing") this.#remember(ring.mark, "rung");
+    else if (this.#marks.get(ring.mark)?.state === "ringing") this.#remember(ring.mark, "rung");
     this.#say({ type: "rung", id: ring.id, reason: null, detail: null, ...result });
   }
 
@@ -195,9 +207,9 @@ export class Seat {
     }
   }
 
-  #remember(mark, state) {
+  #remember(mark, state, turn = null) {
     this.#marks.delete(mark); // so that it becomes the newest
-    this.#marks.set(mark, state);
+    this.#marks.set(mark, { state, turn });
     if (this.#marks.size > REMEMBERED) this.#marks.delete(this.#marks.keys().next().value);
   }
 

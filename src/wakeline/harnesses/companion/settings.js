@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 
 /**
  * @param {string} module the `import.meta.url` of the file that the harness loads
- * @returns {{seats: string, token: () => string, command: string[], environ: object} | null}
+ * @returns {{seats: () => string, token: () => string, command: string[], environ: object} | null}
  */
 export function configure(module, options = {}, environ = process.env) {
   const given = { ...beside(module), ...named(environ), ...options };
@@ -20,8 +20,8 @@ export function configure(module, options = {}, environ = process.env) {
   if (given.token) variables.WAKELINE_TOKEN = given.token;
   else variables.WAKELINE_TOKEN_FILE = given.token_file;
   const kept = Object.entries(variables).filter(([, value]) => value);
-  const [seats, command] = [given.seats ?? find(given.data), given.command ?? ["wakeline"]];
-  return { seats, token, command, environ: Object.fromEntries(kept) };
+  const seats = () => given.seats ?? find(given.data);
+  return { seats, token, command: given.command ?? ["wakeline"], environ: Object.fromEntries(kept) };
 }
 
 function beside(module) {
@@ -46,6 +46,6 @@ function named(environ) {
 /** The data directory holds the socket, or the name of the shorter place where it had to go. */
 function find(data) {
   const home = data ?? join(process.env.XDG_DATA_HOME || join(homedir(), ".local", "share"), "wakeline");
-  const record = join(home, "run", "seats");
+  const record = join(home, "seats");
   return existsSync(record) ? readFileSync(record, "utf8").trim() : join(home, "seats.sock");
 }

@@ -26,7 +26,7 @@ class Chair {
   status = "completed";
   turn = null;
   answer = null; // the newest message of the assistant
-  handover = null;
+  handover = null; // what was unread when the session began: mail to oneself never rings
 
   constructor(id, seat) {
     this.id = id;
@@ -114,7 +114,9 @@ class Desk {
       this.#settings.seats,
       () => this.#hello(id, version),
       (ring) => this.#ring(chair, ring),
-      (welcome) => (chair.handover = welcome.doorbell ?? null),
+      (welcome, first) => {
+        if (first) chair.handover = welcome.doorbell ?? null;
+      },
     );
     const chair = new Chair(id, seat);
     this.#chairs.set(id, chair);
@@ -160,6 +162,7 @@ class Desk {
   // -- rings ---------------------------------------------------------------------------------------------------------
 
   async #ring(chair, ring) {
+    chair.handover = null; // a doorbell tells of all that is unread
     const letter = letterOf(ring.mark, ring.text);
     const found = await this.#client.session.message({ path: { id: chair.id, messageID: letter.id } });
     letter.quiet = ring.policy !== "immediate" || chair.interrupted;

@@ -40,7 +40,7 @@ class Companion {
   private typedAt = 0;
   private rung = new Map<string, string>(); // mark → text, given to pi and not yet seen in a context
   private held = new Map<string, string>(); // mark → text, for the human's next prompt
-  private handover: string | null = null;
+  private handover: string | null = null; // what was unread when the session began: mail to oneself never rings
 
   constructor(
     private readonly pi: ExtensionAPI,
@@ -57,7 +57,9 @@ class Companion {
       this.settings.seats,
       () => this.hello(ctx),
       (ring: Ring) => this.ring(ring),
-      (welcome: { doorbell?: string | null }) => (this.handover = welcome.doorbell ?? null),
+      (welcome: { doorbell?: string | null }, first: boolean) => {
+        if (first) this.handover = welcome.doorbell ?? null;
+      },
     );
     this.seat.recall(answered(ctx.sessionManager.getBranch()));
     this.timer = setInterval(() => this.look(), TICK_MS);
@@ -123,6 +125,7 @@ class Companion {
   // -- rings ---------------------------------------------------------------------------------------------------------
 
   private async ring(ring: Ring): Promise<Outcome> {
+    this.handover = null; // a doorbell tells of all that is unread
     if (ring.policy !== "immediate" || this.interrupted) {
       this.held.set(ring.mark, ring.text);
       return { result: "accepted", detail: "for the next prompt" };
