@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 from wakeline.adapters.codex.messages import (
@@ -18,10 +19,11 @@ from wakeline.adapters.codex.messages import (
     Turn,
     Turns,
 )
-from wakeline.adapters.codex.server import AppServer, Refusal
+from wakeline.adapters.codex.server import AppServer, Refusal, Unanswered
 
 RECENT_TURNS = 20
 QUEUE_PAGE = 100
+TOOLS_SECONDS = 15.0
 
 
 def as_input(text: str) -> list[dict[str, Any]]:
@@ -85,3 +87,13 @@ async def our_entry(server: AppServer, cwd: str | None, name: str) -> McpServer 
     """The MCP server of that name as Codex sees it from this directory, with the layers of a project that it trusts."""
     entry = (await server.ask("config/read", ConfigRead, cwd=cwd)).config.mcp_servers.get(name)
     return entry if entry is not None and entry.enabled else None
+
+
+async def wait_for_tools(server: AppServer, thread_id: str, name: str) -> None:
+    """Until the thread has this MCP server's tools, or has tried long enough.
+
+    Codex starts a thread before its MCP servers have come up, and a turn that begins meanwhile does without them.
+    """
+    asked = {"threadId": thread_id, "serverName": name, "detail": "toolsAndAuthOnly"}
+    with contextlib.suppress(Refusal, Unanswered):
+        await server.ask("mcpServerStatus/list", dict[str, Any], patience=TOOLS_SECONDS, **asked)
