@@ -53,9 +53,12 @@ class Town:
 
     def open(self, prompt: str = "good morning", *words: str) -> Bob:
         """A harness, spoken to once, so that it has a session, and idle."""
-        session = self.world.open(*words)
+        session, gate = self.world.open(*words), threading.Event()
+        self.model.script(prompt, Say("good morning to you", gate))
         request = session.prompt(prompt)
         bob = Bob(self, session, request.session or "")
+        bob.wait_presence("active")
+        gate.set()
         bob.wait_presence("idle")
         return bob
 
