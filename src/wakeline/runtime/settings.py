@@ -86,6 +86,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     bridge_host: Annotated[
         str, Meta(max_length=200, description="The name of this host, as its sessions know it; empty: the system's.")
     ] = ""
+    codex_homes: Annotated[
+        tuple[str, ...],
+        Meta(description="The Codex homes whose threads the bridge follows; empty: CODEX_HOME, or ~/.codex."),
+    ] = ()
+    codex_steer: Annotated[
+        bool, Meta(description="Ring inside a running turn of Codex; what the model was just saying is lost.")
+    ] = False
     heartbeat_seconds: Annotated[
         Amount, Meta(description="How often agents without a healthy push route get a pulse, in seconds; 0: never.")
     ] = 300

@@ -12,6 +12,7 @@ from wakeline.testing.worlds.world import MODEL, World
 class OpencodeWorld(World):
     harness = "opencode"
     ready = "ctrl+p commands"
+    question = "Permission required"
 
     @property
     def config(self) -> Path:
