@@ -15,13 +15,14 @@ import pytest
 from tests import harness_tools
 from tests.harnesses.opencode_server import PASSWORD, OpencodeServe
 from wakeline.adapters.harness import HarnessAdapter, Observes
-from wakeline.adapters.opencode import OpencodeServed
-from wakeline.adapters.opencode_api import OpencodeServer
+from wakeline.adapters.opencode.adapter import OpencodeServed
+from wakeline.adapters.opencode.api import OpencodeServer
 from wakeline.core.observation import Injected, Noticed, Observation, Processed
 from wakeline.core.parcel import Accepted, Failed, Parcel, Refused, mark_of
 from wakeline.core.session import Presence, Session
 from wakeline.testing.model import ModelServer, Say, Shell
 from wakeline.testing.worlds import make_world
+from wakeline.wire.seat import Hello, Welcome
 
 WAIT_SECONDS = 60.0
 EVENTS = [f"01JCZ0VXW3TQ8M5N6P7R8S9T{number:02d}" for number in range(100)]
@@ -43,11 +44,15 @@ def harness(model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield server
 
 
+async def nobody(hello: Hello) -> Welcome:
+    raise AssertionError(f"{hello.native_id} was registered, although its configuration names no agent")
+
+
 class Watched:
     """The adapter, one session, and what is reported of it."""
 
-    def __init__(self, adapter: OpencodeServed, harness: OpencodeServe) -> None:
-        self.adapter = adapter
+    def __init__(self, harness: OpencodeServe) -> None:
+        self.adapter = OpencodeServed([OpencodeServer(harness.url, PASSWORD)], nobody)
         self.harness = harness
         self.native_id = harness.new_session()
         self.session = a_session(self.native_id)
@@ -90,9 +95,8 @@ def a_parcel(event_id: str, session: Session) -> Parcel:
 
 @asynccontextmanager
 async def watching(harness: OpencodeServe) -> AsyncIterator[Watched]:
-    adapter = OpencodeServed([OpencodeServer(harness.url, PASSWORD)])
-    watched = Watched(adapter, harness)
-    task = asyncio.create_task(adapter.watch(lambda: [watched.session], watched.report))
+    watched = Watched(harness)
+    task = asyncio.create_task(watched.adapter.watch(lambda: [watched.session], watched.report))
     try:
         await watched.until_presence(Presence.IDLE)
         yield watched
@@ -100,11 +104,10 @@ async def watching(harness: OpencodeServe) -> AsyncIterator[Watched]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        await adapter.close()
 
 
 def test_it_is_an_adapter_that_observes() -> None:
-    adapter: HarnessAdapter = OpencodeServed([])
+    adapter: HarnessAdapter = OpencodeServed([], nobody)
     assert isinstance(adapter, Observes)
 
 
@@ -179,7 +182,7 @@ async def test_what_cannot_be_rung_is_a_result(harness: OpencodeServe) -> None:
         ("no such session", OpencodeServer(harness.url, PASSWORD), "session_gone"),
     ]
     for why, server, reason in rows:
-        result = await OpencodeServed([server]).deliver(nowhere)
+        result = await OpencodeServed([server], nobody).deliver(nowhere)
         await server.close()
         assert isinstance(result, Refused | Failed), why
         assert result.reason == reason, why
