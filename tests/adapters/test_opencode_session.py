@@ -9,8 +9,8 @@ import pytest
 
 import wakeline
 from tests import harness_tools
-from wakeline.adapters.opencode_letter import Letter, is_ours, letter_of
-from wakeline.adapters.opencode_session import MOST_POKES, ServedSession
+from wakeline.adapters.opencode.letter import Letter, is_ours, letter_of
+from wakeline.adapters.opencode.session import MOST_POKES, ServedSession
 from wakeline.core.observation import Injected, Noticed, Observation, Processed
 from wakeline.core.session import Presence
 

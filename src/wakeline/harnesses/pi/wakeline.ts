@@ -190,7 +190,7 @@ class Companion {
 
   /** What the next call of the model will see. */
   shown(messages: readonly unknown[]): void {
-    const marks = marksOf(messages).slice(-RECENT);
+    const marks = [...new Set(marksOf(messages).slice(-RECENT))];
     for (const mark of marks) this.rung.delete(mark);
     this.seat?.injected(marks, this.turn);
   }

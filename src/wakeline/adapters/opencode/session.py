@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wakeline.adapters.opencode_letter import Letter, is_ours
+from wakeline.adapters.opencode.letter import Letter, is_ours
 from wakeline.core.observation import Injected, Noticed, Observation, Processed, TurnStatus
 from wakeline.core.session import Presence
 
