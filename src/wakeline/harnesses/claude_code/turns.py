@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 
 from wakeline.core.instant import SECOND
-from wakeline.core.session import Presence
 from wakeline.harnesses.claude_code.registry import Entry, State
-from wakeline.harnesses.lines import SHOWN, Line, Renamed, Told, TurnEnded, TurnStarted, TurnStatus
+from wakeline.wire.seat import Line, PresenceSaid, Renamed, TurnEnded, TurnStarted, TurnStatus
+from wakeline.wire.sessions import Presence
 
+SHOWN = 2_000  # how many characters of a prompt or an answer are passed on
 SETTLED = 3 * SECOND  # without a hook for so long, the entry is right
 SURE = 1 * SECOND  # a turn that began with a prompt has told so by its hook in this time
 
@@ -37,19 +38,19 @@ class Turns:
         self._prompted = False  # the turn began with a prompt, so it ends with a hook, or was cut off
         self._asking = False
         self._heard_at = now
-        self._told: Told | None = None
+        self._told: PresenceSaid | None = None
 
     @property
     def presence(self) -> Presence:
         if self._asking:
-            return Presence.WAITING_ON_APPROVAL
+            return "waitingOnApproval"
         if self._running:
-            return Presence.ACTIVE
-        return Presence.USER_TYPING if self.stopped else Presence.IDLE
+            return "active"
+        return "userTyping" if self.stopped else "idle"
 
-    def told(self) -> Told:
+    def told(self) -> PresenceSaid:
         """How it is, whether or not it was said before."""
-        self._told = Told(presence=self.presence, turn_id=self.turn_id)
+        self._told = PresenceSaid(presence=self.presence, turn_id=self.turn_id)
         return self._told
 
     # -- hooks --------------------------------------------------------------------------------------------------------
@@ -61,7 +62,7 @@ class Turns:
             self.stopped = False
         self._heard_at, self.turn_id = now, turn_id or None
         self._running, self._prompted, self._asking = True, True, False
-        self._told = Told(presence=Presence.ACTIVE, turn_id=self.turn_id)  # the line says so
+        self._told = PresenceSaid(presence="active", turn_id=self.turn_id)  # the line says so
         hidden = [mark for mark in marks if mark not in text[:SHOWN]]
         return [TurnStarted(turn_id=self.turn_id, text=" ".join([text[:SHOWN], *hidden]))]
 
@@ -117,7 +118,7 @@ class Turns:
 
     def _end(self, turn_id: str | None, status: TurnStatus, last: str) -> list[Line]:
         self._finish()
-        self._told = Told(presence=Presence.IDLE)  # as who reads the line concludes
+        self._told = PresenceSaid(presence="idle")  # as who reads the line concludes
         return [TurnEnded(turn_id=turn_id, status=status, last=last[:SHOWN])]
 
     def _finish(self) -> None:
