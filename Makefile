@@ -47,7 +47,7 @@ test-long: install tools ## Run the long tests: every situation with the real ha
 	@$(BIN)/pytest -m long -n 2 --timeout 300 $(ARGS)
 
 fast: install ## Run the inner loop: decisions, the store on SQLite, one module over HTTP
-	@$(BIN)/pytest -m "not slow" $(WORKERS) $(ARGS)
+	@$(BIN)/pytest -m "not slow and not long" $(WORKERS) $(ARGS)
 
 check: install ## Check format, rules, types, import arrows, sizes, the cost of MCP tools and the freshness of generated docs
 	$(BIN)/ruff format --check $(CHECKED)

@@ -35,6 +35,10 @@ def installed(harness: str) -> Installed:
     return in_modules(harness, MODULES, NODE) or _missing(harness, "make tools")
 
 
+def node() -> str:
+    return str(_at_hand(NODE))
+
+
 def need_terminal() -> None:
     """Skip the test where there is no tmux to run a harness in."""
     if shutil.which("tmux") is None:

@@ -69,14 +69,19 @@ def test_a_script_answers_its_session_in_order_and_nobody_else(model: ModelServe
     assert b"Done." in ask(model, dialect, "again").read()
 
 
+def test_a_line_may_depend_on_what_was_asked(model: ModelServer, dialect: dict[str, Any]) -> None:
+    model.script("begin", lambda request: Say(request.news.upper()))
+    assert b"BEGIN WITH THIS" in ask(model, dialect, "begin with this").read()
+
+
 def test_a_failure_is_the_services_and_comes_once(model: ModelServer, dialect: dict[str, Any]) -> None:
     model.script("begin", Fail(500))
     assert [ask(model, dialect, "begin").status for _ in range(2)] == [500, 200]
 
 
-def test_a_gate_holds_back_all_but_the_first_word(model: ModelServer, dialect: dict[str, Any]) -> None:
+def test_a_gate_holds_back_all_but_the_first_line(model: ModelServer, dialect: dict[str, Any]) -> None:
     gate = threading.Event()
-    model.script("begin", Say("first second", gate))
+    model.script("begin", Say("first\nsecond", gate))
     answer = ask(model, dialect, "begin")
     seen = b""
     while b"nothing yet" not in seen:
@@ -88,7 +93,7 @@ def test_a_gate_holds_back_all_but_the_first_word(model: ModelServer, dialect: d
 
 
 def test_who_hangs_up_is_noticed(model: ModelServer, dialect: dict[str, Any]) -> None:
-    model.script("begin", Say("first second", threading.Event()))
+    model.script("begin", Say("first\nsecond", threading.Event()))
     ask(model, dialect, "begin").close()
     request = model.wait("begin")
     assert request.answered.wait(10)

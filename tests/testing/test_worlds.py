@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,6 +33,29 @@ def test_a_real_harness_answers_a_typed_prompt_and_runs_a_tool(world: World) -> 
     result = world.model.wait("42 stars")
     session.terminal.wait("There are some.")
     assert request.session == result.session == session.native_id
+
+
+def test_a_harness_that_asks_does_nothing_before_the_answer(world: World) -> None:
+    world.asks = True
+    world.configure()
+    session = world.open()
+    world.model.script("make a file", Shell("touch made", asks=True), Say("It is made."))
+    session.prompt("make a file")
+    if world.question:
+        session.terminal.wait(world.question)
+        assert not (world.project / "made").exists()
+        session.terminal.press_until("Enter", lambda: world.question not in session.terminal.screen)
+    session.terminal.wait("It is made.")
+    assert (world.project / "made").exists()
+
+
+def test_escape_cuts_off_what_the_model_is_saying(world: World) -> None:
+    session = world.open()
+    world.model.script("tell me all", Say("Once upon a time\n\nit ended.", threading.Event()))
+    request = session.prompt("tell me all")
+    session.terminal.wait("Once upon a time")
+    session.terminal.press_until("Escape", request.answered.is_set)
+    assert request.cut
 
 
 def test_two_sessions_of_one_world_are_told_apart(world: World) -> None:

@@ -17,11 +17,16 @@ _ALL: Levels = dict.fromkeys(("D0", "D1", "D2", "D3", "D4", "D5", "D6", "D7"), "
 
 # What our own tests have proven with the real harness.
 SHIPPED: Proofs = {
-    ("reference", "seat", ANY_VERSION): _ALL,
     ("claude-code", "inbox-socket", "2.1.325"): {**_ALL, "D8": "partial"},
     ("claude-code", "async-rewake", "2.1.325"): {**_ALL, "D8": "partial"},
     ("claude-code", "watch-paths", "2.1.325"): {**_ALL, "D8": "partial"},
     ("claude-code", "async-rewake", "2.1.197"): {**_ALL, "D8": "partial"},
+    ("codex", "app-server", "0.166.0"): {**_ALL, "D8": "partial"},
+    ("codex", "queue-command", "0.166.0"): {**_ALL, "D7": "partial", "D8": "partial"},
+    ("opencode", "plugin", "1.18.33"): {**_ALL, "D8": "partial"},
+    ("opencode", "served", "1.18.33"): {**_ALL, "D8": "partial"},
+    ("pi", "extension", "0.87.1"): {**_ALL, "D8": "partial"},
+    ("reference", "seat", ANY_VERSION): _ALL,
 }
 
 

@@ -14,7 +14,7 @@ from wakeline.core import policy
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller, Kind
-from wakeline.core.seat import is_proven
+from wakeline.core.seat import may_ring
 from wakeline.core.session import Session
 from wakeline.core.subscription import (
     Filters,
@@ -147,7 +147,7 @@ def subscriptions_of(picture: Picture, handle: str) -> list[Subscription]:
 
 
 def best_target(sessions: Iterable[Session], *, url: str | None, has_mcp: bool) -> Target:
-    if any(is_proven(session) for session in sessions):
+    if any(may_ring(session) for session in sessions):
         return Target.BRIDGE
     if url is not None:
         return Target.WEBHOOK

@@ -36,8 +36,8 @@ class Installed:
         return found.group() if found else "unknown"
 
 
-def on_path(harness: str) -> Installed | None:
-    program = shutil.which(PROGRAMS[harness])
+def on_path(harness: str, path: str | None = None) -> Installed | None:
+    program = shutil.which(PROGRAMS[harness], path=path)
     return Installed(harness, (program,)) if program else None
 
 

@@ -21,6 +21,7 @@ from typing import Self
 COLUMNS, ROWS = 160, 50
 WAIT_SECONDS = 30.0
 LOOK_SECONDS = 0.05
+AGAIN_SECONDS = 0.4
 COMMAND_SECONDS = 20
 
 
@@ -103,6 +104,15 @@ class Terminal:
         """Keys by tmux's names: Enter, Escape, Up, C-c."""
         self._tmux("send-keys", *keys)
 
+    def press_until(self, key: str, wanted: Callable[[], bool], timeout: float = WAIT_SECONDS) -> None:
+        """Press a key as a human does who sees no effect: again.  Programs ignore what comes right after a change."""
+        until = time.monotonic() + timeout
+        while not wanted():
+            if time.monotonic() > until:
+                raise TerminalTimeout(f"pressing {key} has no effect:\n{self.screen}")
+            self.press(key)
+            time.sleep(AGAIN_SECONDS)
+
     def submit(self, text: str) -> None:
         """Type a line, see that it stands there, and press Enter: a program may take a fast Enter for pasted text."""
         self.type(text)
@@ -133,7 +143,7 @@ class Terminal:
     ) -> str:
         until = time.monotonic() + timeout
         while not wanted(screen := self.screen):
-            if time.monotonic() > until:
+            if time.monotonic() > until or not self.alive:
                 raise TerminalTimeout(f"{complaint}:\n{screen}")
             time.sleep(LOOK_SECONDS)
         return screen

@@ -33,6 +33,7 @@ GROUPS = {
     "session": "running instances of agents",
     "wake": "what wakes an agent, and by which route",
     "seat": "what runs inside a harness, started by it",
+    "hook": "what the hooks of harnesses call",
     "dead-letter": "mail that could not be brought to anybody",
     "grant": "who may do what beyond the open rules",
     "block": "whose mail is not wanted",
@@ -43,6 +44,9 @@ GROUPS = {
 INDEX = {
     "up": ("up", "run the server"),
     "bridge": ("bridge", "ring inside the sessions of this host, for a server elsewhere"),
+    "connect": ("connect", "wire a harness to this server, so that mail wakes its sessions"),
+    "disconnect": ("connect", "take a connection away, and put every file back as it was"),
+    "run": ("run", "start a harness ready-wired, without writing into its configuration"),
     "mcp": ("mcp", "speak MCP on stdin and stdout"),
     "send": ("send", "post a message"),
     "ask": ("send", "post a message and wait for the reply"),
@@ -62,6 +66,7 @@ INDEX = {
     "session heartbeat": ("sessions", "say that a session is there and how it is; hear of mail"),
     "session list": ("sessions", "list sessions"),
     "session end": ("sessions", "say that a session has ended"),
+    "hook codex": ("codex", "tell how a Codex session is, and announce its mail in its turn"),
     "wake subscribe": ("wake", "be woken by what happens"),
     "wake list": ("wake", "list wake subscriptions"),
     "wake show": ("wake", "show a wake subscription, with how it is and what it did"),
@@ -109,10 +114,11 @@ INDEX = {
 class Command:
     """One command: what it takes, what it does, and how people use it.
 
-    `remote` commands call the server and take the options that say where it is and who we are.
+    `remote` commands call the server and take the options that say where it is and who we are.  One that `passes` hands
+    what stands behind '--' on to another program, untouched.
     """
 
-    __slots__ = ("arguments", "examples", "remote", "run", "usage")
+    __slots__ = ("arguments", "examples", "passes", "remote", "run", "usage")
 
     def __init__(
         self,
@@ -122,8 +128,10 @@ class Command:
         usage: str = "",
         examples: tuple[str, ...],
         remote: bool = True,
+        passes: bool = False,
     ) -> None:
         self.run, self.arguments, self.usage, self.examples, self.remote = run, arguments, usage, examples, remote
+        self.passes = passes
 
 
 def load(name: str) -> Command:

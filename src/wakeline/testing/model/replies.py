@@ -12,7 +12,7 @@ TICK_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Words.  With a `gate`, everything after the first word waits until the test opens it."""
+    """Words.  With a `gate`, the first line is streamed at once, and the rest and the end when the test opens it."""
 
     text: str = "Done."
     gate: threading.Event | None = None
@@ -22,11 +22,12 @@ class Say:
         if self.gate is None:
             yield self.text
             return
-        first, space, rest = self.text.partition(" ")
-        yield first + space
+        first, newline, rest = self.text.partition("\n")
+        yield first + newline
         while not closing.is_set() and not self.gate.wait(TICK_SECONDS):
             yield ""
-        yield rest
+        if rest:
+            yield rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,13 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """A call of the harness's own shell tool, whatever that is called and however it takes its command."""
+    """A call of the harness's own shell tool, whatever that is called and however it takes its command.
+
+    `asks`: where it is the model that says so, the human is to be asked first.
+    """
 
     command: str
+    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)

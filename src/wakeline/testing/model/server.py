@@ -32,6 +32,7 @@ DIALECTS: dict[str, Dialect] = {
     "/v1/chat/completions": Chat(),
 }
 TITLE = Say("A title")
+Line = Reply | Callable[[Request], Reply]
 
 
 class ModelTimeout(AssertionError):
@@ -39,12 +40,12 @@ class ModelTimeout(AssertionError):
 
 
 class ModelServer:
-    def __init__(self, default: Reply | None = None) -> None:
-        self.default: Reply = default or Say()
+    def __init__(self, default: Line | None = None) -> None:
+        self.default: Line = default or Say()
         self.closing = threading.Event()
         self._requests: list[Request] = []
-        self._scripts: list[tuple[str, deque[Reply]]] = []
-        self._running: dict[str | None, deque[Reply]] = {}
+        self._scripts: list[tuple[str, deque[Line]]] = []
+        self._running: dict[str | None, deque[Line]] = {}
         self._changed = threading.Condition()
         self._http = _Http(("127.0.0.1", 0), _Handler)
         self._http.model = self
@@ -73,10 +74,13 @@ class ModelServer:
 
     # -- what it answers ----------------------------------------------------------------------------------------------
 
-    def script(self, word: str, *replies: Reply) -> None:
-        """Answer the next request whose news hold `word` with the first of `replies`, its successors with the rest."""
+    def script(self, word: str, *lines: Line) -> None:
+        """Answer the next request whose news hold `word` with the first of `lines`, its successors with the rest.
+
+        A line that depends on what was asked is a function: `lambda request: Say(request.news[:10])`.
+        """
         with self._changed:
-            self._scripts.append((word, deque(replies)))
+            self._scripts.append((word, deque(lines)))
 
     def take(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> tuple[Request, Reply]:
         """Keep a request that came in, and say what its answer is."""
@@ -92,13 +96,14 @@ class ModelServer:
 
     def _reply(self, request: Request) -> Reply:
         for script in self._scripts:
-            word, replies = script
+            word, lines = script
             if word in request.news:
                 self._scripts.remove(script)
-                self._running[request.session] = replies
+                self._running[request.session] = lines
                 break
         remaining = self._running.get(request.session)
-        return remaining.popleft() if remaining else self.default
+        line = remaining.popleft() if remaining else self.default
+        return line if isinstance(line, Reply) else line(request)
 
     # -- what it was asked --------------------------------------------------------------------------------------------
 
@@ -136,6 +141,9 @@ class _Http(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     model: ModelServer
+
+    def handle_error(self, *_: Any) -> None:
+        """Harnesses hang up as they please: that is no error here, and what a test waits for tells of any other."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -178,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
             elif request.body.get("stream"):
                 self._stream(dialect, request, reply)
             else:
-                self._answer(200, dialect.whole(request.model, reply.text if isinstance(reply, Say) else ""))
+                self._answer(200, dialect.whole(request, reply.text if isinstance(reply, Say) else ""))
         except OSError:
             request.cut = True
             self.close_connection = True
@@ -198,12 +206,12 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(reply, Fail):
             raise TypeError("a failure is not streamed")
         if isinstance(reply, Say):
-            return dialect.speak(request.model, reply.pieces(self.server.model.closing))
+            return dialect.speak(request, reply.pieces(self.server.model.closing))
         try:
-            tool, arguments = choose(reply, request.tools)
+            tool, arguments = choose(reply, request)
         except NoSuchTool as error:
-            return dialect.speak(request.model, [f"There is no tool {error}."])
-        return dialect.call(request.model, str(request.number), tool, arguments)
+            return dialect.speak(request, [f"There is no tool {error}."])
+        return dialect.call(request, tool, arguments)
 
     def _answer(self, status: int, document: Any) -> None:
         content = b"" if document is None else json.dumps(document).encode()

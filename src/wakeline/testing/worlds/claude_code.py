@@ -16,6 +16,7 @@ SHOWN = 20  # of a key it keeps only the end
 class ClaudeCodeWorld(World):
     harness = "claude-code"
     ready = "❯"  # noqa: RUF001 - that is how its prompt begins
+    question = "Do you want to proceed?"
 
     @property
     def config(self) -> Path:

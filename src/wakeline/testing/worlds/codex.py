@@ -1,4 +1,4 @@
-"""Codex, with the shared daemon that it starts by itself."""
+"""Codex, with the shared daemon that it starts.  It asks its human when the model says so: `Shell(asks=True)`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CONFIG = """\
 model = "{model}"
 model_provider = "stand_in"
 check_for_update_on_startup = false
-approval_policy = "{approval}"
+approval_policy = "on-request"
 
 [model_providers.stand_in]
 name = "stand-in"
@@ -27,6 +27,7 @@ trust_level = "trusted"
 class CodexWorld(World):
     harness = "codex"
     ready = "? for shortcuts"
+    question = "Would you like to run the following command?"
 
     @property
     def config(self) -> Path:
@@ -39,9 +40,8 @@ class CodexWorld(World):
 
     def configure(self) -> None:
         self.config.mkdir(exist_ok=True)
-        approval = "untrusted" if self.asks else "on-request"
         project = json.dumps(str(self.project))
-        text = CONFIG.format(model=MODEL, approval=approval, url=self.model.url, project=project)
+        text = CONFIG.format(model=MODEL, url=self.model.url, project=project)
         (self.config / "config.toml").write_text(text)
 
     def variables(self) -> dict[str, str]:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +15,11 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from wakeline.testing.model import ModelServer, Request
-from wakeline.testing.terminal import Terminal, end_process
+from wakeline.testing.terminal import LOOK_SECONDS, Terminal, end_process
 
 START_SECONDS = 90.0
 ANSWER_SECONDS = 60.0
+EVICT_SECONDS = 10.0
 MODEL = "stand-in"
 
 
@@ -54,6 +56,7 @@ class HarnessSession:
 class World(ABC):
     harness: ClassVar[str]
     ready: ClassVar[str]  # what the screen shows when a human may type
+    question: ClassVar[str] = ""  # what it shows when the harness asks its human for a permission, if it ever does
 
     def __init__(self, folder: Path, model: ModelServer, command: Sequence[str], *, asks: bool = False) -> None:
         """`asks`: the harness asks its human before it runs a command that changes something, if it can."""
@@ -124,9 +127,16 @@ class World(ABC):
     def close(self) -> None:
         for terminal in self._opened:
             terminal.stop()
-        for pid in residents(self.home):
-            end_process(pid)
+        self._evict()
         shutil.rmtree(self.runtime, ignore_errors=True)
+
+    def _evict(self) -> None:
+        """End whoever still lives here, and see them gone: what is killed takes a moment to die."""
+        until = time.monotonic() + EVICT_SECONDS
+        while (left := residents(self.home)) and time.monotonic() < until:
+            for pid in left:
+                end_process(pid)
+            time.sleep(LOOK_SECONDS)
 
     def __enter__(self) -> Self:
         return self
