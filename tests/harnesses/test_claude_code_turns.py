@@ -7,7 +7,7 @@ import pytest
 from wakeline.core.instant import SECOND
 from wakeline.harnesses.claude_code.registry import Entry
 from wakeline.harnesses.claude_code.turns import Turns, marks_in
-from wakeline.wire.seat import Renamed, TurnEnded, TurnStarted
+from wakeline.wire.seat import InjectedSaid, PresenceSaid, Renamed, TurnEnded, TurnStarted
 
 MARK = "wl-01M7H753XXF7N80WC2EAZ0F2GJ"
 SECOND_MARK = "wl-01M7H753XXF7N80WC2EAZ0F2GK"
@@ -142,3 +142,16 @@ def test_another_id_is_followed_from_either_source_and_told_once() -> None:
 
 def test_what_is_only_like_a_mark_is_none() -> None:
     assert marks_in("wl-short owl-01M7H753XXF7N80WC2EAZ0F2GJ wl-01M7H753XXF7N80WC2EAZ0F2GJX") == ()
+
+
+def test_a_bridge_that_came_back_is_told_what_the_model_has_seen() -> None:
+    turns = in_turn(f"Wakeline: {MARK}")
+    turns.ended("turn", "completed", "", AFTER)
+    turns.submitted("next", "hello", AFTER)
+    turns.show((SECOND_MARK,))
+    assert turns.retold() == [
+        InjectedSaid(marks=[MARK], turn_id="turn"),
+        TurnEnded(turn_id="turn", status="completed"),
+        InjectedSaid(marks=[SECOND_MARK], turn_id="next"),
+        PresenceSaid(presence="active", turn_id="next"),
+    ]

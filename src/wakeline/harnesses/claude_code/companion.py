@@ -101,7 +101,7 @@ class Companion:
         )
 
     def welcomed(self, welcome: said.Welcome) -> None:
-        self._seat.say(self._turns.told())
+        self._seat.say(*self._turns.retold())
 
     async def rung(self, ring: said.RingSaid) -> said.Rung:
         if self._turns.presence == "idle":
@@ -189,5 +189,6 @@ class Companion:
             return {}
         kept, self._kept = self._kept, {}
         marks = [mark for of_one in kept for mark in of_one]
+        self._turns.show(tuple(marks))
         self._seat.say(said.InjectedSaid(marks=marks, turn_id=self._turns.turn_id))
         return {"hookSpecificOutput": {"hookEventName": event.event, "additionalContext": "\n".join(kept.values())}}

@@ -11,13 +11,17 @@ human is typing, until they have spoken: they took the floor, and nothing of our
 from __future__ import annotations
 
 import re
+from collections import deque
+
+import msgspec
 
 from wakeline.core.instant import SECOND
 from wakeline.harnesses.claude_code.registry import Entry, State
-from wakeline.wire.seat import Line, PresenceSaid, Renamed, TurnEnded, TurnStarted, TurnStatus
+from wakeline.wire.seat import InjectedSaid, Line, PresenceSaid, Renamed, TurnEnded, TurnStarted, TurnStatus
 from wakeline.wire.sessions import Presence
 
 SHOWN = 2_000  # how many characters of a prompt or an answer are passed on
+RETOLD = 8  # turns with our marks
 SETTLED = 3 * SECOND  # without a hook for so long, the entry is right
 SURE = 1 * SECOND  # a turn that began with a prompt has told so by its hook in this time
 
@@ -27,6 +31,14 @@ _NOT_TYPED = ("<task-notification>", "<cross-session-message", "<system-reminder
 
 def marks_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_MARK.findall(text)))
+
+
+class Shown(msgspec.Struct):
+    """Marks that were put before the model, in which turn, and how that ended."""
+
+    turn_id: str | None
+    marks: tuple[str, ...]
+    status: TurnStatus | None = None
 
 
 class Turns:
@@ -39,6 +51,7 @@ class Turns:
         self._asking = False
         self._heard_at = now
         self._told: PresenceSaid | None = None
+        self._shown: deque[Shown] = deque(maxlen=RETOLD)
 
     @property
     def presence(self) -> Presence:
@@ -63,8 +76,22 @@ class Turns:
         self._heard_at, self.turn_id = now, turn_id or None
         self._running, self._prompted, self._asking = True, True, False
         self._told = PresenceSaid(presence="active", turn_id=self.turn_id)  # the line says so
+        self.show(marks)
         hidden = [mark for mark in marks if mark not in text[:SHOWN]]
         return [TurnStarted(turn_id=self.turn_id, text=" ".join([text[:SHOWN], *hidden]))]
+
+    def show(self, marks: tuple[str, ...]) -> None:
+        if marks:
+            self._shown.append(Shown(self.turn_id, marks))
+
+    def retold(self) -> list[Line]:
+        """For a bridge that came back: what it may not have heard, or not kept.  It knows what it knows already."""
+        lines: list[Line] = []
+        for shown in self._shown:
+            lines.append(InjectedSaid(marks=list(shown.marks), turn_id=shown.turn_id))
+            if shown.status is not None:
+                lines.append(TurnEnded(turn_id=shown.turn_id, status=shown.status))
+        return [*lines, self.told()]
 
     def ended(self, turn_id: str, status: TurnStatus, last: str, now: int) -> list[Line]:
         self._heard_at = now
@@ -117,6 +144,8 @@ class Turns:
     # -- both ---------------------------------------------------------------------------------------------------------
 
     def _end(self, turn_id: str | None, status: TurnStatus, last: str) -> list[Line]:
+        for shown in self._shown:
+            shown.status = shown.status or status
         self._finish()
         self._told = PresenceSaid(presence="idle")  # as who reads the line concludes
         return [TurnEnded(turn_id=turn_id, status=status, last=last[:SHOWN])]
