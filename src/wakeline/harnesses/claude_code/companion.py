@@ -57,6 +57,7 @@ class Place(msgspec.Struct, frozen=True):
     native_id: str
     pid: int
     cwd: str
+    attended: bool = True  # by a human at a terminal; `claude -p` begins with its turn, and is never idle before it
 
 
 class Companion:
@@ -70,7 +71,7 @@ class Companion:
         clock: Callable[[], int],
     ) -> None:
         self._place, self._bell, self._registry, self._clock = place, bell, registry, clock
-        self._turns = Turns(place.native_id, clock())
+        self._turns = Turns(place.native_id, clock(), running=not place.attended)
         self._seat = Seat(seats, self, pauses)
         self._kept: dict[tuple[str, ...], str] = {}  # doorbells by their marks
         self._group: asyncio.TaskGroup | None = None

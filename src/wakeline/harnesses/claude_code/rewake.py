@@ -64,7 +64,10 @@ class Watched:
         meeting = Meeting(self._folder, native_id)
         if not meeting.signal.exists():
             return Verdict("failed", "not_armed", "no hook waits, and no file is watched")
-        meeting.signal.write_text(text)
+        try:
+            meeting.signal.write_text(text)
+        except OSError as error:
+            return Verdict("failed", "not_armed", str(error))
         for _ in range(int(HEARD_SECONDS / LOOK_SECONDS)):
             if read(meeting.heard) == text:
                 return ACCEPTED

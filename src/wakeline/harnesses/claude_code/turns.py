@@ -42,11 +42,11 @@ class Shown(msgspec.Struct):
 
 
 class Turns:
-    def __init__(self, native_id: str, now: int) -> None:
+    def __init__(self, native_id: str, now: int, *, running: bool = False) -> None:
         self.native_id = native_id
         self.turn_id: str | None = None
         self.stopped = False  # by the human, who has not spoken since
-        self._running = False
+        self._running = running
         self._prompted = False  # the turn began with a prompt, so it ends with a hook, or was cut off
         self._asking = False
         self._heard_at = now
