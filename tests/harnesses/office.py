@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +13,6 @@ from typing import Any
 
 from tests import harness_tools
 from tests.faces.http_calls import new_agent
-from wakeline.harnesses.claude_code import plugin
 from wakeline.testing.model import ModelServer, Reply, Request, Say, Use
 from wakeline.testing.server import ServerProcess
 from wakeline.testing.terminal import Terminal, TerminalTimeout
@@ -46,26 +46,29 @@ def answer(terminal: Terminal, word: str) -> None:
 
 
 class Office:
-    def __init__(self, server: ServerProcess, world: ClaudeCodeWorld, folder: Path) -> None:
+    def __init__(self, server: ServerProcess, world: ClaudeCodeWorld) -> None:
         self.server, self.world, self.model = server, world, world.model
         self.bob, self.alice = new_agent(server, "bob"), new_agent(server, "alice")
         self.thread = self.alice.thread("work", self.bob)
-        self.folder = folder
-        environ = {"WAKELINE_TOKEN": self.bob.token or "", "WAKELINE_DATA": str(server.data)}
-        plugin.write(folder / "plugin", environ=environ)
-        self._allow(plugin.TOOLS)
+        self._connect()
 
-    def _allow(self, rule: str) -> None:
-        path = self.world.config / "settings.json"
-        settings = json.loads(path.read_text())
-        settings["permissions"]["allow"].append(rule)
-        path.write_text(json.dumps(settings))
+    def _connect(self) -> None:
+        """As a person does it: with the command, in their own home."""
+        done = subprocess.run(
+            [sys.executable, "-m", "wakeline", "connect", HARNESS, "--agent", self.bob.handle, "--yes"],
+            env={**self.world.environ, "WAKELINE_DATA": str(self.server.data)},
+            cwd=self.world.project,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
     def open(self, *words: str) -> HarnessSession:
         """A session of @bob, seated and idle."""
-        session = self.world.open("--plugin-dir", str(self.folder / "plugin"), *words)
+        session = self.world.open(*words)
         self.wait_for(session, "idle")
         return session
 
@@ -134,4 +137,4 @@ def office_in(folder: Path, *, asks: bool = False, **settings: Any) -> Iterator[
         make_world(harness_tools.installed(HARNESS), folder, model, asks=asks) as world,
     ):
         assert isinstance(world, ClaudeCodeWorld)
-        yield Office(server, world, folder)
+        yield Office(server, world)
