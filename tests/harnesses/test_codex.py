@@ -60,6 +60,53 @@ def test_a_message_during_streaming_waits_for_the_turn_and_cuts_nothing_off(desk
 
 
 @pytest.mark.long
+def test_mail_for_the_next_turn_is_announced_in_it_and_wakes_nobody(desk: CodexDesk) -> None:
+    desk.add_hooks("UserPromptSubmit")
+    session, seat = desk.open()
+    desk.send("The soup is ready.", subject="Soup", wake_policy="next_turn")
+    desk.bob.send(desk.bob.handle, body="Mind the bread.")
+    eventually(lambda: len(desk.bob.unread()) == 2, "the mail did not arrive")
+    request = session.prompt("good morning")
+    assert request.session == seat["native_id"]
+    assert "2 unread messages" in request.news
+    assert "yourself" in request.news
+    assert "The soup is ready." not in request.news
+    desk.wait_step("injected")
+    session.terminal.wait("Done.")
+    assert len(desk.model.turns()) == 1
+
+
+@pytest.mark.long
+def test_a_doorbell_is_not_announced_a_second_time_in_its_own_turn(desk: CodexDesk) -> None:
+    desk.add_hooks("UserPromptSubmit")
+    desk.open()
+    desk.read_when_rung()
+    desk.send("The soup is ready.")
+    desk.wait_step("processed")
+    [rung] = desk.doorbells()
+    assert rung.news.count(RUNG) == 1
+
+
+@pytest.mark.long
+def test_a_terminal_without_the_app_server_is_rung_through_its_queue(desk: CodexDesk) -> None:
+    desk.add_hooks("UserPromptSubmit", "Stop", "Interrupt")
+    session = desk.world.open("--no-daemon")
+    session.prompt("good morning")
+    session.terminal.wait("Done.")
+    desk.wait_presence("idle")
+    [seat] = desk.sessions()
+    assert (seat["native_id"], seat["transport"]) == (session.native_id, "queue-command")
+    session.terminal.type("a half written thought")
+    desk.read_when_rung()
+    desk.send("The soup is ready.")
+    fetched = desk.model.wait("The soup is ready.", timeout=60)
+    assert fetched.session == session.native_id
+    desk.wait_step("processed")
+    assert len(desk.doorbells()) == len(desk.fetched("The soup is ready.")) == 1
+    session.terminal.wait("a half written thought")
+
+
+@pytest.mark.long
 def test_of_two_siblings_only_the_addressed_one_wakes(desk: CodexDesk) -> None:
     _, first = desk.open()
     _, second = desk.open()
@@ -101,7 +148,9 @@ def test_a_message_during_a_tool_call_waits_for_the_turn(desk: CodexDesk) -> Non
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("answer", "made"), [("y", True), ("Escape", False)], ids=["accepted", "escaped"])
+@pytest.mark.parametrize(
+    ("answer", "made"), [("y", True), ("3", False), ("Escape", False)], ids=["accepted", "declined", "escaped"]
+)
 def test_a_message_during_an_approval_leaves_the_question_alone(
     desk: CodexDesk,
     answer: str,

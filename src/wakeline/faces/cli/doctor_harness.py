@@ -30,7 +30,9 @@ def probe(context: Context) -> int:
     """Every harness that was named, or that is here: what each of its levels came to."""
     found = _find(context)
     if not found:
-        raise NotFound("HARNESS_NOT_FOUND", "No harness was found on PATH or in the cache.", "See 'wakeline doctor --fetch'.")
+        raise NotFound(
+            "HARNESS_NOT_FOUND", "No harness was found on PATH or in the cache.", "See 'wakeline doctor --fetch'."
+        )
     diagnoses = [_examine(installed) for installed in found]
     kept = [_keep(context, one) for one in diagnoses] if context.arguments.keep else []
     answer = {"healthy": all(one.healthy for one in diagnoses), "kept": all(kept) and bool(kept)}
