@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.faces.http_calls import new_agent
 from tests.harnesses.codex_desk import RUNG, CodexDesk, an_entry, codex_desk, eventually
-from wakeline.testing.model import ModelServer, Say, Shell
+from wakeline.testing.model import Fail, ModelServer, Say, Shell
 
 LADDER = ["queued", "attempt", "triggered", "woke", "injected", "processed"]
 APPROVAL = "Would you like to run"
@@ -229,3 +230,55 @@ def test_a_server_that_is_killed_in_the_middle_of_a_wake_rings_once(desk: CodexD
     assert delivery["outcome"] == "delivered"
     assert len(desk.doorbells()) == 1
     assert desk.bob.unread() == ["The soup is ready."]
+
+
+@pytest.mark.long
+def test_a_terminal_that_was_killed_and_resumed_is_the_same_session(desk: CodexDesk) -> None:
+    session, seat = desk.open()
+    session.prompt("good morning")
+    session.terminal.wait("Done.")
+    session.stop()
+    desk.kill_app_server()
+    desk.wait_presence("unknown")
+    desk.world.open("resume", seat["native_id"])
+    desk.wait_presence("idle", seat["session_id"])
+    desk.read_when_rung()
+    desk.send("The soup is ready.")
+    fetched = desk.model.wait("The soup is ready.")
+    assert fetched.session == seat["native_id"]
+    assert "good morning" in fetched.text
+    desk.wait_step("processed")
+    assert len(desk.doorbells()) == len(desk.fetched("The soup is ready.")) == 1
+    assert [one["session_id"] for one in desk.sessions()] == [seat["session_id"]]
+
+
+@pytest.mark.long
+def test_a_doorbell_whose_turn_failed_rings_again(tmp_path: Path, model: ModelServer) -> None:
+    with codex_desk(tmp_path, model, supervisor_seconds=1, repoke_seconds=2) as desk:
+        _, seat = desk.open()
+        desk.model.script(RUNG, Fail(400, "the model is not well"))
+        desk.send("The soup is ready.")
+        first = desk.model.wait(RUNG)
+        desk.read_when_rung()
+        fetched = desk.model.wait("The soup is ready.", session=seat["native_id"], timeout=60)
+        assert fetched.number > first.number
+        assert len(desk.doorbells()) == 2
+        assert len(desk.fetched("The soup is ready.")) == 1
+
+
+@pytest.mark.long
+def test_a_run_that_nobody_watches_is_never_rung(desk: CodexDesk) -> None:
+    desk.add_hooks("UserPromptSubmit")
+    gate = threading.Event()
+    desk.model.script("work alone", Say("First. The rest.", gate))
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(desk.world.run, "exec", "--skip-git-repo-check", "work alone")
+        desk.model.wait("work alone")
+        [seat] = eventually(desk.sessions, "the run's hook told of no session")
+        desk.send("The soup is ready.")
+        eventually(desk.bob.unread, "the mail did not arrive")
+        gate.set()
+        running.result()
+    assert seat["wake_mode"] == "none"
+    assert desk.doorbells() == []
+    assert [one for one in desk.deliveries() if one["target"] == "bridge-daemon"] == []
