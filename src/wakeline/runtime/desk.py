@@ -19,6 +19,7 @@ from wakeline.runtime.bridge import Bridge
 from wakeline.runtime.lines import Line
 from wakeline.wire.seat import Hello, Welcome
 
+_VISITED = ("harness", "native_id", "host", "cwd", "presence", "presence_source")
 ANNOUNCE_SECONDS = 3.0  # a harness waits for this answer before it begins its turn
 
 
@@ -57,6 +58,8 @@ class Desk:
             "presence": hello.presence,
             "presence_source": hello.harness,
         }
+        if hello.visit and hello.transport is None:  # how it is reached is said by who reaches it
+            said = {name: said[name] for name in _VISITED}
         return {name: value for name, value in said.items() if value is not None}
 
     async def beat(self, token: str, session_id: str, **news: object) -> None:

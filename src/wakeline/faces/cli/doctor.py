@@ -1,7 +1,7 @@
 """`doctor`: does everything work here?  Versions, data directory, store, socket and server, one line each, with what
 was seen.  It looks only: it repairs nothing and needs no right that the server does not give to anybody.
 
-With a harness it is the physical probe (`doctor_harness.py`), with `--live` a ring at a live session (`doctor_live.py`).
+With a harness it is the physical probe (`doctor_harness.py`), with `--live` a ring at a session (`doctor_live.py`).
 """
 
 from __future__ import annotations

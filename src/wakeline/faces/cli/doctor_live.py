@@ -49,12 +49,13 @@ def _live_session(context: Context, handle: str) -> dict[str, Any]:
 
 def _follow(context: Context, session: dict[str, Any], log_id: int) -> dict[str, Any] | None:
     """The delivery of what was posted, as far as it gets in time."""
-    until, newest = time.monotonic() + SECONDS, None
+    newest: dict[str, Any] | None = None
+    until = time.monotonic() + SECONDS
     while time.monotonic() < until:
         listed = context.call(list_deliveries(handle=session["handle"]))["deliveries"]
         mine = [one for one in listed if one["session_id"] == session["session_id"] and one["log_id"] >= log_id]
         if mine:
-            newest = context.call(get_delivery(mine[-1]["delivery_id"]))
+            newest = dict(context.call(get_delivery(mine[-1]["delivery_id"])))
             if newest["step"] in ARRIVED or newest["outcome"] in ("failed", "skipped"):
                 return newest
         time.sleep(LOOK_SECONDS)

@@ -87,7 +87,7 @@ class World(ABC):
     def options(self) -> tuple[str, ...]:
         return ()
 
-    def settle(self, terminal: Terminal) -> None:
+    def settle(self, terminal: Terminal) -> None:  # noqa: B027 - most ask nothing
         """Answer, as its human would, what the harness asks when it starts."""
 
     @property
