@@ -1,4 +1,4 @@
-"""D8: what becomes of messages when things go wrong.  Each hardship is tried by itself; the verdict names the failed."""
+"""D8: what becomes of messages when things go wrong.  Each hardship is tried by itself; the verdict names failures."""
 
 from __future__ import annotations
 
