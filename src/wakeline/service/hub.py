@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from wakeline.core.appended import Appended
-from wakeline.core.log import HOST_STREAM, PRINCIPAL_STREAM, THREAD_STREAM, LogEntry, Workspace
+from wakeline.core.log import CONTROL, HOST_STREAM, PRINCIPAL_STREAM, THREAD_STREAM, LogEntry, Workspace
 from wakeline.core.principal import Caller
 from wakeline.core.queries import AllWorkspaces, ControlAfter, Entry, LogAfter, LogMembers, WorkspaceById
 from wakeline.core.store import Store
@@ -27,7 +27,6 @@ _log = logging.getLogger(__name__)
 
 PAGE = 100
 RETRY_SECONDS = 1.0
-CONTROL = frozenset({"token.revoked", "agent.changed", "subscription.created"})
 
 
 class _Place:
@@ -57,7 +56,7 @@ class Hub:
         self._control: list[Callable[[LogEntry], None]] = []
         self.streams: set[Stream[Any]] = set()
         self.closed = False
-        store.on_commit(self.look, self.hear)
+        store.on_commit(self.look, self.hear, self.is_heard)
 
     def look(self, workspace_id: int) -> None:
         self._pending.add(workspace_id)
@@ -67,13 +66,19 @@ class Hub:
         """Hand out a batch of our own if it is what comes next; whether it was."""
         place = self._places.get(appended.workspace_id)
         # What was rung for or is being read may lie before it, also where the positions alone do not show it.
-        if place is None or self._pending or self._following or place.tail != appended.rows[0].log_id - 1:
+        if place is None or self._pending or self._following or place.tail != appended.first - 1:
             return False
         if self._is_heard(place):
-            self._hand_out(place, appended.entries(), appended.audience())
-        place.tail = appended.rows[-1].log_id
-        self._tell_control(row for row in appended.rows if row.kind in CONTROL)
+            if appended.entries is None:  # nobody listened yet when it was written
+                return False
+            self._hand_out(place, appended.entries, appended.audience)
+        place.tail = appended.last
+        self._tell_control(appended.control)
         return True
+
+    def is_heard(self) -> bool:
+        """Does anybody listen, in any workspace?"""
+        return bool(self._waiters) or any(self._is_heard(place) for place in self._places.values())
 
     def on_control(self, hear: Callable[[LogEntry], None]) -> None:
         """Hear of rows that change who may do what, wherever they were written."""
