@@ -134,7 +134,7 @@ async def _bridge(parts: Parts, settings: Settings) -> None:
     if not settings.bridge:
         return
     try:
-        await run_beside(parts.services, parts.store, settings.data, settings.bridge_host)
+        await run_beside(parts.services, parts.store, settings)
     except WakelineError as error:
         _log.error("this server runs without a bridge: %s", error.message)
 
