@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -50,6 +51,46 @@ class CodexDesk:
         self.bob, self.alice = new_agent(server, "bob"), new_agent(server, "alice")
         self.config = world.home / ".codex" / "config.toml"
         self.config.write_text(self.config.read_text() + an_entry(server, self.bob, folder))
+
+    def add_hooks(self, *events: str) -> None:
+        """What `wakeline connect codex` writes into hooks.json, and the human's word that these hooks are trusted."""
+        given = {"WAKELINE_TOKEN_FILE": f"{self.folder}/{self.bob.handle[1:]}.token", "WAKELINE_DATA": self.server.data}
+        words = [
+            *(f"{name}={value}" for name, value in given.items()),
+            sys.executable,
+            "-m",
+            "wakeline",
+            "hook",
+            "codex",
+        ]
+        hook = {"hooks": [{"type": "command", "command": " ".join(words), "timeout": 10}]}
+        path = self.config.with_name("hooks.json")
+        path.write_text(json.dumps({"hooks": {event: [hook] for event in events}}))
+        trusted = [f'[hooks.state."{one["key"]}"]\ntrusted_hash = "{one["currentHash"]}"\n' for one in self._hooks()]
+        assert len(trusted) == len(events)
+        self.config.write_text("\n".join([self.config.read_text(), *trusted]))
+
+    def _hooks(self) -> list[dict[str, str]]:
+        asked = [
+            {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "test", "version": "1"}}},
+            {"method": "initialized"},
+            {"id": 2, "method": "hooks/list", "params": {"cwds": [str(self.world.project)]}},
+        ]
+        with subprocess.Popen(
+            [*self.world.command, "app-server"],
+            env=self.world.environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.writelines(json.dumps(one) + "\n" for one in asked)
+            process.stdin.flush()
+            answer = next(said for line in process.stdout if (said := json.loads(line)).get("id") == 2)
+            process.stdin.close()
+        found: list[dict[str, str]] = answer["result"]["data"][0]["hooks"]
+        return found
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 

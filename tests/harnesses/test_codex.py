@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.faces.http_calls import new_agent
 from tests.harnesses.codex_desk import RUNG, CodexDesk, an_entry, codex_desk, eventually
-from wakeline.testing.model import ModelServer, Say, Shell
+from wakeline.testing.model import Fail, ModelServer, Say, Shell
 
 LADDER = ["queued", "attempt", "triggered", "woke", "injected", "processed"]
 APPROVAL = "Would you like to run"
@@ -60,6 +61,53 @@ def test_a_message_during_streaming_waits_for_the_turn_and_cuts_nothing_off(desk
 
 
 @pytest.mark.long
+def test_mail_for_the_next_turn_is_announced_in_it_and_wakes_nobody(desk: CodexDesk) -> None:
+    desk.add_hooks("UserPromptSubmit")
+    session, seat = desk.open()
+    desk.send("The soup is ready.", subject="Soup", wake_policy="next_turn")
+    desk.bob.send(desk.bob.handle, body="Mind the bread.")
+    eventually(lambda: len(desk.bob.unread()) == 2, "the mail did not arrive")
+    request = session.prompt("good morning")
+    assert request.session == seat["native_id"]
+    assert "2 unread messages" in request.news
+    assert "yourself" in request.news
+    assert "The soup is ready." not in request.news
+    desk.wait_step("injected")
+    session.terminal.wait("Done.")
+    assert len(desk.model.turns()) == 1
+
+
+@pytest.mark.long
+def test_a_doorbell_is_not_announced_a_second_time_in_its_own_turn(desk: CodexDesk) -> None:
+    desk.add_hooks("UserPromptSubmit")
+    desk.open()
+    desk.read_when_rung()
+    desk.send("The soup is ready.")
+    desk.wait_step("processed")
+    [rung] = desk.doorbells()
+    assert rung.news.count(RUNG) == 1
+
+
+@pytest.mark.long
+def test_a_terminal_without_the_app_server_is_rung_through_its_queue(desk: CodexDesk) -> None:
+    desk.add_hooks("UserPromptSubmit", "Stop", "Interrupt")
+    session = desk.world.open("--no-daemon")
+    session.prompt("good morning")
+    session.terminal.wait("Done.")
+    desk.wait_presence("idle")
+    [seat] = desk.sessions()
+    assert (seat["native_id"], seat["transport"]) == (session.native_id, "queue-command")
+    session.terminal.type("a half written thought")
+    desk.read_when_rung()
+    desk.send("The soup is ready.")
+    fetched = desk.model.wait("The soup is ready.", timeout=60)
+    assert fetched.session == session.native_id
+    desk.wait_step("processed")
+    assert len(desk.doorbells()) == len(desk.fetched("The soup is ready.")) == 1
+    session.terminal.wait("a half written thought")
+
+
+@pytest.mark.long
 def test_of_two_siblings_only_the_addressed_one_wakes(desk: CodexDesk) -> None:
     _, first = desk.open()
     _, second = desk.open()
@@ -101,7 +149,9 @@ def test_a_message_during_a_tool_call_waits_for_the_turn(desk: CodexDesk) -> Non
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("answer", "made"), [("y", True), ("Escape", False)], ids=["accepted", "escaped"])
+@pytest.mark.parametrize(
+    ("answer", "made"), [("y", True), ("3", False), ("Escape", False)], ids=["accepted", "declined", "escaped"]
+)
 def test_a_message_during_an_approval_leaves_the_question_alone(
     desk: CodexDesk,
     answer: str,
@@ -180,3 +230,55 @@ def test_a_server_that_is_killed_in_the_middle_of_a_wake_rings_once(desk: CodexD
     assert delivery["outcome"] == "delivered"
     assert len(desk.doorbells()) == 1
     assert desk.bob.unread() == ["The soup is ready."]
+
+
+@pytest.mark.long
+def test_a_terminal_that_was_killed_and_resumed_is_the_same_session(desk: CodexDesk) -> None:
+    session, seat = desk.open()
+    session.prompt("good morning")
+    session.terminal.wait("Done.")
+    session.stop()
+    desk.kill_app_server()
+    desk.wait_presence("unknown")
+    desk.world.open("resume", seat["native_id"])
+    desk.wait_presence("idle", seat["session_id"])
+    desk.read_when_rung()
+    desk.send("The soup is ready.")
+    fetched = desk.model.wait("The soup is ready.")
+    assert fetched.session == seat["native_id"]
+    assert "good morning" in fetched.text
+    desk.wait_step("processed")
+    assert len(desk.doorbells()) == len(desk.fetched("The soup is ready.")) == 1
+    assert [one["session_id"] for one in desk.sessions()] == [seat["session_id"]]
+
+
+@pytest.mark.long
+def test_a_doorbell_whose_turn_failed_rings_again(tmp_path: Path, model: ModelServer) -> None:
+    with codex_desk(tmp_path, model, supervisor_seconds=1, repoke_seconds=2) as desk:
+        _, seat = desk.open()
+        desk.model.script(RUNG, Fail(400, "the model is not well"))
+        desk.send("The soup is ready.")
+        first = desk.model.wait(RUNG)
+        desk.read_when_rung()
+        fetched = desk.model.wait("The soup is ready.", session=seat["native_id"], timeout=60)
+        assert fetched.number > first.number
+        assert len(desk.doorbells()) == 2
+        assert len(desk.fetched("The soup is ready.")) == 1
+
+
+@pytest.mark.long
+def test_a_run_that_nobody_watches_is_never_rung(desk: CodexDesk) -> None:
+    desk.add_hooks("UserPromptSubmit")
+    gate = threading.Event()
+    desk.model.script("work alone", Say("First. The rest.", gate))
+    with ThreadPoolExecutor() as pool:
+        running = pool.submit(desk.world.run, "exec", "--skip-git-repo-check", "work alone")
+        desk.model.wait("work alone")
+        [seat] = eventually(desk.sessions, "the run's hook told of no session")
+        desk.send("The soup is ready.")
+        eventually(desk.bob.unread, "the mail did not arrive")
+        gate.set()
+        running.result()
+    assert seat["wake_mode"] == "none"
+    assert desk.doorbells() == []
+    assert [one for one in desk.deliveries() if one["target"] == "bridge-daemon"] == []

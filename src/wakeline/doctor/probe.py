@@ -65,10 +65,9 @@ def examine(installed: Installed, version: str, folder: Path, say: Say) -> Diagn
 
 
 def _set(stage: Stage) -> Scene:
-    sibling, _, other = stage.seat()
+    sibling, _, _ = stage.seat()
     session, spoken, row = stage.seat()
-    for one in (row, other):
-        stage.trust(one)
+    stage.trust(row)
     return Scene(stage, session, spoken, row, sibling)
 
 
@@ -99,12 +98,13 @@ def ring(scene: Scene, *, replying: bool = False) -> Wake:
 
 
 def _identity(scene: Scene, version: str) -> Verdict:
+    """Who it is, where, and a sign of life: its process, or what its own server tells of it."""
     row = scene.row
     seen = {"native_id": str(row["native_id"]), "version": version, "liveness": str(row["liveness"])}
-    lacking = [name for name in ("native_id", "cwd", "host", "pid") if row[name] is None]
+    lacking = [name for name in ("native_id", "cwd", "host") if row[name] is None]
     if lacking:
         return Verdict("D0", Grade.PARTIAL, f"the session does not say its {', '.join(lacking)}", seen)
-    return Verdict("D0", Grade.PASS, evidence=seen)
+    return Verdict("D0", Grade.PASS, evidence={**seen, "presence": str(row["presence"])})
 
 
 def _armed(scene: Scene) -> Verdict:

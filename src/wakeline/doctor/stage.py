@@ -25,7 +25,7 @@ from wakeline.testing.server import ServerProcess
 from wakeline.testing.worlds import HarnessSession, make_world
 
 AGENT, SENDER = "@probed", "@prober"
-MARK = "wl-"  # how the id begins that every doorbell carries
+MARK = "[wl-"  # how the id begins that every doorbell carries
 REGISTER_SECONDS = 60.0
 LOOK_SECONDS = 0.1
 AGAIN_SECONDS = 1.0
@@ -53,7 +53,7 @@ class Stage:
             opening.enter_context(self.server)
             opening.enter_context(self.world)
             self._sender = self.server.add_agent(SENDER)
-            self._agent = self.server.add_agent(AGENT)
+            self.server.add_agent(AGENT)
             self._connect()
             self._open = opening.pop_all()
         return self
@@ -105,12 +105,10 @@ class Stage:
         return next((row for row in rows if row["native_id"] == native_id), None)
 
     def trust(self, row: Row) -> None:
-        """Route to this session as if everything were proven: that is what is to be found out."""
-        said = {"session_id": row["session_id"], "levels": dict.fromkeys(NAMES, "pass")}
-        self.call("POST", "/v1/sessions/heartbeat", said, token=self._agent)
-        for one in self.call("GET", "/v1/wake-subscriptions", token=self._agent)["subscriptions"]:
-            route = {"harness_target": "bridge-daemon"}
-            self.call("PATCH", f"/v1/wake-subscriptions/{one['subscription_id']}", route, token=self._agent)
+        """Route to such sessions as if everything were proven: that is what is to be found out."""
+        verdicts = [{"level": level, "result": "pass"} for level in NAMES]
+        way = {"harness": row["harness"], "transport": row["transport"], "version": row["harness_version"]}
+        self.call("POST", "/v1/proofs", {**way, "verdicts": verdicts})
 
     # -- mail ---------------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,11 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hello(Line, frozen=True, kw_only=True):
-    """The first line: who the session is, and the agent's own token, which proves whose it is."""
+    """The first line: who the session is, and the agent's own token, which proves whose it is.
+
+    `visit`: it comes only to say something of a session that is reached another way, as a hook's command does.  When it
+    goes, the session does not end.
+    """
 
     protocol: int
     token: str
@@ -45,6 +49,7 @@ class Hello(Line, frozen=True, kw_only=True):
     capabilities: Annotated[list[Tag], Meta(max_length=32)] = []
     resumable: bool = False
     presence: Presence = "unknown"
+    visit: bool = False
     type: str = "hello"
 
 

@@ -30,9 +30,8 @@ def probe(context: Context) -> int:
     """Every harness that was named, or that is here: what each of its levels came to."""
     found = _find(context)
     if not found:
-        raise NotFound(
-            "HARNESS_NOT_FOUND", "No harness was found on PATH or in the cache.", "See 'wakeline doctor --fetch'."
-        )
+        hint = "Install one, or let --fetch install the versions that we know."
+        raise NotFound("HARNESS_NOT_FOUND", "No harness is on PATH or in the cache.", hint)
     diagnoses = [_examine(installed) for installed in found]
     kept = [_keep(context, one) for one in diagnoses] if context.arguments.keep else []
     answer = {"healthy": all(one.healthy for one in diagnoses), "kept": all(kept) and bool(kept)}
@@ -43,7 +42,7 @@ def probe(context: Context) -> int:
 
 def _find(context: Context) -> list[Installed]:
     given = context.arguments
-    wanted = list(PINNED) if given.harness == ALL else [given.harness]
+    wanted = list(PINNED) if given.harness in (ALL, None) else [given.harness]
     found = []
     for harness in wanted:
         installed = find(harness, context.environ)
@@ -52,7 +51,7 @@ def _find(context: Context) -> list[Installed]:
             installed = fetch(harness, context.environ)
         if installed is not None:
             found.append(installed)
-        elif given.harness != ALL:
+        elif given.harness not in (ALL, None):
             hint = "Install it, or let --fetch install the version that we know."
             raise NotFound("HARNESS_NOT_FOUND", f"{harness} is neither on PATH nor in the cache.", hint)
         else:
@@ -61,7 +60,7 @@ def _find(context: Context) -> list[Installed]:
 
 
 def _examine(installed: Installed) -> Diagnosis:
-    with tempfile.TemporaryDirectory(prefix="wl-doctor-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="wakeline", ignore_cleanup_errors=True) as folder:
         return examine(installed, installed.version(), Path(folder), _tell)
 
 
