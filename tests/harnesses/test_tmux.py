@@ -41,11 +41,12 @@ async def ring(session: HarnessSession) -> Result:
 
 async def ring_until(session: HarnessSession, wanted: Callable[[Result], bool]) -> Result:
     """A screen that has just changed is taken for work, so it may be looked at again."""
+    result = await ring(session)
     for _ in range(LOOKS):
-        result = await ring(session)
         if wanted(result):
             return result
-        assert isinstance(result, Refused)
+        assert isinstance(result, Refused), result
+        result = await ring(session)
     pytest.fail(f"{result}\n{session.terminal.screen}")
 
 
