@@ -15,13 +15,14 @@ import pytest
 from tests import harness_tools
 from tests.harnesses.opencode_server import PASSWORD, OpencodeServe
 from wakeline.adapters.harness import HarnessAdapter, Observes
-from wakeline.adapters.opencode import OpencodeServed
-from wakeline.adapters.opencode_api import OpencodeServer
+from wakeline.adapters.opencode.adapter import OpencodeServed
+from wakeline.adapters.opencode.api import OpencodeServer
 from wakeline.core.observation import Injected, Noticed, Observation, Processed
 from wakeline.core.parcel import Accepted, Failed, Parcel, Refused, mark_of
 from wakeline.core.session import Presence, Session
 from wakeline.testing.model import ModelServer, Say, Shell
 from wakeline.testing.worlds import make_world
+from wakeline.wire.seat import Hello, Welcome
 
 WAIT_SECONDS = 60.0
 EVENTS = [f"01JCZ0VXW3TQ8M5N6P7R8S9T{number:02d}" for number in range(100)]
@@ -43,11 +44,15 @@ def harness(model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield server
 
 
+async def nobody(hello: Hello) -> Welcome:
+    raise AssertionError(f"{hello.native_id} was registered, although its configuration names no agent")
+
+
 class Watched:
     """The adapter, one session, and what is reported of it."""
 
-    def __init__(self, adapter: OpencodeServed, harness: OpencodeServe) -> None:
-        self.adapter = adapter
+    def __init__(self, harness: OpencodeServe) -> None:
+        self.adapter = OpencodeServed([OpencodeServer(harness.url, PASSWORD)], nobody)
         self.harness = harness
         self.native_id = harness.new_session()
         self.session = a_session(self.native_id)
@@ -72,9 +77,12 @@ class Watched:
 
 
 def a_session(native_id: str) -> Session:
-    told = {"harness": "opencode", "transport": "served", "native_id": native_id, "session_id": "S", "handle": "@bob"}
-    names = Session.__struct_fields__
-    return Session(**{name: told.get(name) for name in names})
+    return Session(
+        session_id="S", workspace_id=1, handle="@bob", harness="opencode", native_id=native_id, host=None, cwd=None,
+        pid=None, pid_started_at=None, wake_mode="native-push", replyable=1, capabilities="[]", levels="{}",
+        presence="idle", active_turn_id=None, presence_source="", presence_at=0, context_tokens=None,
+        context_limit=None, resumable=1, task_id=None, branch=None, started_at=0, heartbeat_at=0, transport="served",
+    )  # fmt: skip
 
 
 def a_parcel(event_id: str, session: Session) -> Parcel:
@@ -87,9 +95,8 @@ def a_parcel(event_id: str, session: Session) -> Parcel:
 
 @asynccontextmanager
 async def watching(harness: OpencodeServe) -> AsyncIterator[Watched]:
-    adapter = OpencodeServed([OpencodeServer(harness.url, PASSWORD)])
-    watched = Watched(adapter, harness)
-    task = asyncio.create_task(adapter.watch(lambda: [watched.session], watched.report))
+    watched = Watched(harness)
+    task = asyncio.create_task(watched.adapter.watch(lambda: [watched.session], watched.report))
     try:
         await watched.until_presence(Presence.IDLE)
         yield watched
@@ -97,11 +104,10 @@ async def watching(harness: OpencodeServe) -> AsyncIterator[Watched]:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
-        await adapter.close()
 
 
 def test_it_is_an_adapter_that_observes() -> None:
-    adapter: HarnessAdapter = OpencodeServed([])
+    adapter: HarnessAdapter = OpencodeServed([], nobody)
     assert isinstance(adapter, Observes)
 
 
@@ -171,14 +177,14 @@ async def test_after_an_interrupt_it_waits_for_the_human(harness: OpencodeServe,
 async def test_what_cannot_be_rung_is_a_result(harness: OpencodeServe) -> None:
     nowhere = a_parcel(EVENTS[7], a_session("ses_nowhere"))
     rows = [
-        ("another password", OpencodeServer(harness.url, "wrong"), Refused, "unauthorized"),
-        ("nobody listens", OpencodeServer("http://127.0.0.1:9"), Failed, "unreachable"),
-        ("no such session", OpencodeServer(harness.url, PASSWORD), Failed, "session_gone"),
+        ("another password", OpencodeServer(harness.url, "wrong"), "unauthorized"),
+        ("nobody listens", OpencodeServer("http://127.0.0.1:9"), "unreachable"),
+        ("no such session", OpencodeServer(harness.url, PASSWORD), "session_gone"),
     ]
-    for why, server, kind, reason in rows:
-        result = await OpencodeServed([server]).deliver(nowhere)
+    for why, server, reason in rows:
+        result = await OpencodeServed([server], nobody).deliver(nowhere)
         await server.close()
-        assert isinstance(result, kind), why
+        assert isinstance(result, Refused | Failed), why
         assert result.reason == reason, why
 
 

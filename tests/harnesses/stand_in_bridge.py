@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import threading
@@ -50,7 +51,8 @@ class StandInBridge:
             self._listener = None
             self.path.unlink()
         for seat in self._seats.values():
-            seat.shutdown(socket.SHUT_RDWR)
+            with contextlib.suppress(OSError):  # its companion has gone
+                seat.shutdown(socket.SHUT_RDWR)
         self._seats.clear()
 
     def _accept(self, listener: socket.socket) -> None:
@@ -82,6 +84,11 @@ class StandInBridge:
     def length(self) -> int:
         with self._changed:
             return len(self._said)
+
+    def position(self, kind: str) -> int:
+        """Where the first line of this kind stands."""
+        with self._changed:
+            return next(at for at, line in enumerate(self._said) if line["type"] == kind)
 
     def ring(self, native_id: str, mark: str, *, policy: str = "immediate") -> Line:
         """Ring, and answer what came of it."""

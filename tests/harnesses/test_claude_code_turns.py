@@ -7,7 +7,7 @@ import pytest
 from wakeline.core.instant import SECOND
 from wakeline.harnesses.claude_code.registry import Entry
 from wakeline.harnesses.claude_code.turns import Turns, marks_in
-from wakeline.harnesses.lines import Renamed, TurnEnded, TurnStarted
+from wakeline.wire.seat import InjectedSaid, PresenceSaid, Renamed, TurnEnded, TurnStarted
 
 MARK = "wl-01M7H753XXF7N80WC2EAZ0F2GJ"
 SECOND_MARK = "wl-01M7H753XXF7N80WC2EAZ0F2GK"
@@ -104,15 +104,15 @@ SPEECH = [
 def test_only_the_humans_own_words_end_what_esc_began(text: str, during: str, after: str) -> None:
     turns = stopped()
     turns.submitted("next", text, AFTER)
-    assert turns.presence == during
+    assert str(turns.presence) == during
     turns.ended("next", "completed", "", AFTER)
-    assert turns.presence == after
+    assert str(turns.presence) == after
 
 
 def test_a_command_of_the_harness_that_ends_is_not_cut_off() -> None:
     turns = fresh()
     turns.seen(entry("busy", AFTER), LATER)
-    assert turns.presence == "active"
+    assert str(turns.presence) == "active"
     lines = turns.seen(entry("idle", LATER), LATER)
     assert turns.presence == "idle"
     assert not any(isinstance(line, TurnEnded) for line in lines)
@@ -142,3 +142,16 @@ def test_another_id_is_followed_from_either_source_and_told_once() -> None:
 
 def test_what_is_only_like_a_mark_is_none() -> None:
     assert marks_in("wl-short owl-01M7H753XXF7N80WC2EAZ0F2GJ wl-01M7H753XXF7N80WC2EAZ0F2GJX") == ()
+
+
+def test_a_bridge_that_came_back_is_told_what_the_model_has_seen() -> None:
+    turns = in_turn(f"Wakeline: {MARK}")
+    turns.ended("turn", "completed", "", AFTER)
+    turns.submitted("next", "hello", AFTER)
+    turns.show((SECOND_MARK,))
+    assert turns.retold() == [
+        InjectedSaid(marks=[MARK], turn_id="turn"),
+        TurnEnded(turn_id="turn", status="completed"),
+        InjectedSaid(marks=[SECOND_MARK], turn_id="next"),
+        PresenceSaid(presence="active", turn_id="next"),
+    ]

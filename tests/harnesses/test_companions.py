@@ -38,8 +38,8 @@ class Scene:
         self.bridge = bridge
         self.session: HarnessSession = world.open(*words)
         self.session.prompt("good morning")
-        self.native_id = bridge.wait_for("hello")["native_id"]
-        self.idle()
+        self.native_id = bridge.wait_for("turn_ended")["native_id"]
+        self.idle(bridge.position("turn_ended"))
 
     def idle(self, after: int = 0) -> None:
         self.bridge.wait_for("presence", after, presence="idle", native_id=self.native_id)
@@ -49,10 +49,10 @@ class Scene:
         assert rung["result"] == "accepted", rung
         return str(rung["detail"])
 
-    def processed(self, mark: str, status: str = "completed") -> None:
+    def processed(self, mark: str, after: int = 0) -> None:
         """The mark was shown to the model, and the turn that showed it has ended."""
-        shown = self.bridge.wait(lambda line: line["type"] == "injected" and mark in line["marks"])
-        self.bridge.wait_for("turn_ended", 0, turn_id=shown["turn_id"], status=status)
+        shown = self.bridge.wait(lambda line: line["type"] == "injected" and mark in line["marks"], after)
+        self.bridge.wait_for("turn_ended", after, turn_id=shown["turn_id"], status="completed")
 
     def restart(self) -> None:
         after = self.bridge.length
@@ -147,7 +147,10 @@ def test_after_esc_it_waits_for_the_human(stage: Stage) -> None:
     scene.session.prompt("talk long")
     scene.ring(first)
     after = scene.bridge.length
-    scene.session.terminal.press("Escape", *(("Escape",) if scene.world.harness == "opencode" else ()))
+    scene.session.terminal.press("Escape")
+    if scene.world.harness == "opencode":
+        scene.session.terminal.wait("again to interrupt")
+        scene.session.terminal.press("Escape")
     scene.bridge.wait_for("turn_ended", after, status="interrupted")
     assert scene.ring(second) == "for the next prompt"
     gate.set()
@@ -205,9 +208,10 @@ def test_what_a_killed_harness_had_not_answered_rings_again(stage: Stage) -> Non
     first = scene.model.wait(mark)
     scene.restart()
     gate.set()
+    after = scene.bridge.length
     scene.ring(mark)
     assert scene.model.wait(mark, after=first.number).session == scene.native_id
-    scene.processed(mark)
+    scene.processed(mark, after)
     assert len(scene.model.turns(mark)) == 2
 
 

@@ -10,27 +10,27 @@ from typing import Any
 
 import pytest
 
-from wakeline.harnesses.lines import Announce, Hello, Ring, Rung, Told, TurnStarted, Welcome
-from wakeline.harnesses.seat import Seat
+from wakeline.harnesses.seat import NOTHING, Seat
+from wakeline.wire.seat import PROTOCOL, AnnounceSaid, Hello, PresenceSaid, RingSaid, Rung, TurnStarted, Welcome
 
 QUESTION = TurnStarted(turn_id="t", text="hello")
 
 
 class Sitter:
     def __init__(self) -> None:
-        self.late: list[Announce] = []
+        self.late: list[AnnounceSaid] = []
         self.welcomes: asyncio.Queue[Welcome] = asyncio.Queue()
 
     def hello(self) -> Hello:
-        return Hello(token="t", harness="h", native_id="n", wake_mode="socket", transport="x")
+        return Hello(protocol=PROTOCOL, token="t", harness="h", native_id="n", wake_mode="socket", transport="x")
 
     def welcomed(self, welcome: Welcome) -> None:
         self.welcomes.put_nowait(welcome)
 
-    async def rung(self, ring: Ring) -> Rung:
+    async def rung(self, ring: RingSaid) -> Rung:
         return Rung(id=ring.id, result="accepted")
 
-    def announced(self, announce: Announce) -> None:
+    def announced(self, announce: AnnounceSaid) -> None:
         self.late.append(announce)
 
 
@@ -108,26 +108,26 @@ async def test_a_bridge_that_comes_back_is_found_again(bridge: Bridge) -> None:
     async with held(bridge.path) as (seat, sitter):
         await sitter.welcomes.get()
         await bridge.stop()
-        assert await seat.ask(QUESTION, timeout=60) == Announce(), "the bridge has left"
-        seat.say(Told(presence="idle"))  # nobody hears it, and nothing breaks
+        assert await seat.ask(QUESTION, timeout=60) == NOTHING, "the bridge has left"
+        seat.say(PresenceSaid(presence="idle"))  # nobody hears it, and nothing breaks
         await bridge.start()
         await sitter.welcomes.get()
-        seat.say(Told(presence="active"))
+        seat.say(PresenceSaid(presence="active"))
         assert (await bridge.hear("presence"))["presence"] == "active"
 
 
 async def test_without_an_answer_in_time_there_is_no_announcement(bridge: Bridge) -> None:
     async with held(bridge.path) as (seat, sitter):
-        assert await seat.ask(QUESTION, timeout=0.01) == Announce(), "there is no bridge yet"
+        assert await seat.ask(QUESTION, timeout=0.01) == NOTHING, "there is no bridge yet"
         await sitter.welcomes.get()
-        assert await seat.ask(QUESTION, timeout=0.05) == Announce()
+        assert await seat.ask(QUESTION, timeout=0.05) == NOTHING
         await bridge.hear("turn_started")
         bridge.tell(type="announce", text="late", marks=[])
         second = asyncio.create_task(seat.ask(QUESTION, timeout=10))
         await bridge.hear("turn_started")
         bridge.tell(type="announce", text="in time", marks=["wl-1"])
-        assert await second == Announce(text="in time", marks=("wl-1",))
-        assert sitter.late == [Announce(text="late")]
+        assert await second == AnnounceSaid(text="in time", marks=["wl-1"])
+        assert sitter.late == [AnnounceSaid(text="late", marks=[])]
 
 
 async def test_who_waits_for_an_announcement_is_let_go_when_the_bridge_leaves(bridge: Bridge) -> None:
@@ -136,4 +136,4 @@ async def test_who_waits_for_an_announcement_is_let_go_when_the_bridge_leaves(br
         asked = asyncio.create_task(seat.ask(QUESTION, timeout=60))
         await bridge.hear("turn_started")
         await bridge.stop()
-        assert await asked == Announce()
+        assert await asked == NOTHING

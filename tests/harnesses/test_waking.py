@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests import harness_tools
-from tests.harnesses.wired import wire
+from tests.harnesses.opencode_server import PASSWORD, OpencodeServe
+from tests.harnesses.wired import change, wire
 from wakeline.testing.model import ModelServer, Request, Say, Shell, Use
 from wakeline.testing.server import ServerProcess
 from wakeline.testing.worlds import HarnessSession, World, make_world
@@ -53,9 +54,12 @@ class Town:
 
     def open(self, prompt: str = "good morning", *words: str) -> Bob:
         """A harness, spoken to once, so that it has a session, and idle."""
-        session = self.world.open(*words)
+        session, gate = self.world.open(*words), threading.Event()
+        self.model.script(prompt, Say("good morning to you", gate))
         request = session.prompt(prompt)
         bob = Bob(self, session, request.session or "")
+        bob.wait_presence("active")
+        gate.set()
         bob.wait_presence("idle")
         return bob
 
@@ -75,11 +79,12 @@ class Town:
 class Bob:
     """One running harness of @bob's."""
 
-    def __init__(self, town: Town, session: HarnessSession, native_id: str) -> None:
+    def __init__(self, town: Town, session: HarnessSession | None, native_id: str) -> None:
         self.town = town
-        self.session = session
-        self.terminal = session.terminal
         self.native_id = native_id
+        if session is not None:
+            self.session = session
+            self.terminal = session.terminal
 
     @property
     def row(self) -> Any:
@@ -98,12 +103,12 @@ class Bob:
         self.terminal = self.session.terminal
 
 
-def until(check: Callable[[], Any], shown: Callable[[], Any]) -> Any:
+def until(check: Callable[[], Any], shown: Callable[[], Any], pause: float = 0.1) -> Any:
     """Bounded looks at other processes."""
     end = time.monotonic() + WAIT_SECONDS
     while not (found := check()):
         assert time.monotonic() < end, shown()
-        time.sleep(0.1)
+        time.sleep(pause)
     return found
 
 
@@ -290,3 +295,29 @@ def test_a_server_killed_while_it_wakes_rings_no_more_than_once_again(town: Town
     assert len(town.doorbells()) == 1
     town.send()
     bob.wait_doorbell(after=len(town.model.requests))
+
+
+@pytest.mark.long
+def test_a_session_of_an_opencode_server_is_found_and_wakes(model: ModelServer, tmp_path: Path) -> None:
+    installed = harness_tools.installed("opencode")
+    with make_world(installed, tmp_path / "world", model) as world, OpencodeServe(world) as served:
+        secret = tmp_path / "password"
+        secret.write_text(PASSWORD)
+        settings: dict[str, Any] = {
+            "opencode_servers": served.url,
+            "opencode_password_file": str(secret),
+            "supervisor_seconds": 1,
+        }
+        with ServerProcess(tmp_path / "data", **settings) as server:
+            town = Town(server, world)
+            change(world.home / ".config/opencode/opencode.json", plugin=[])
+            served.kill()
+            served.start()  # with the configuration that names the agent
+            bob = Bob(town, None, served.new_session())
+            # Nothing tells when the bridge has found the server again; what it did not see made, it sees speak.
+            until(lambda: served.prompt(bob.native_id, "good morning") or bob.row, town.deliveries, pause=2)
+            bob.wait_presence("idle")
+            town.send()
+            assert bob.wait_doorbell().session == bob.native_id
+            town.wait_step("processed")
+            assert len(town.doorbells()) == 1

@@ -120,7 +120,7 @@ class EnsureDefault(msgspec.Struct, frozen=True):
         target = best_target(sessions_of(picture, handle), url=None, has_mcp=self.has_mcp)
         default = picture.subscriptions.get(default_id(self.workspace_id, handle))
         if any(row.trigger == Trigger.SENT_TO_ME for row in subscriptions_of(picture, handle)):
-            return None if default is None else _improve(picture, default, target)
+            return None if default is None else improve(picture, default, target)
         if default is not None:
             return None  # its owner removed it
         row = _new(
@@ -227,7 +227,7 @@ def _merge(picture: Picture, before: Subscription, route: Route) -> Subscription
     return row
 
 
-def _improve(picture: Picture, default: Subscription, target: Target) -> Subscription | None:
+def improve(picture: Picture, default: Subscription, target: Target) -> Subscription | None:
     """A default that nobody has touched follows the agent to a better route."""
     if default.status == SubscriptionStatus.RETIRED or not parse_metadata(default.metadata).is_default:
         return None

@@ -16,11 +16,14 @@ from pathlib import Path
 from wakeline.adapters.codex.adapter import Codex
 from wakeline.adapters.codex.queue import CodexQueue
 from wakeline.adapters.harness import HarnessAdapter
+from wakeline.adapters.opencode.adapter import OpencodeServed
+from wakeline.adapters.opencode.api import OpencodeServer
 from wakeline.adapters.seat import Seats
 from wakeline.adapters.tmux.adapter import Tmux
 from wakeline.core.level import SHIPPED
 from wakeline.core.queries import AllWorkspaces
 from wakeline.core.store import Store
+from wakeline.endpoint import invalid
 from wakeline.errors import Conflict, InvalidArgument, Unavailable
 from wakeline.runtime import clock, processes
 from wakeline.runtime.bridge import Bridge
@@ -45,8 +48,20 @@ def adapters(desk: Desk, settings: Settings, environ: Mapping[str, str]) -> list
     return [
         Codex(homes, desk.register, version=VERSION, steer=settings.codex_steer),
         CodexQueue(processes.look),
+        OpencodeServed(_opencode_servers(settings, environ), desk.register),
         Tmux(processes.look, processes.foreground),
     ]
+
+
+def _opencode_servers(settings: Settings, environ: Mapping[str, str]) -> list[OpencodeServer]:
+    password = environ.get("OPENCODE_SERVER_PASSWORD")
+    if settings.opencode_servers and settings.opencode_password_file:
+        path = Path(settings.opencode_password_file).expanduser()
+        try:
+            password = path.read_text("utf-8").strip()
+        except OSError as error:
+            raise invalid("opencode_password_file", str(path), str(error.strerror)) from error
+    return [OpencodeServer(url, password) for url in settings.opencode_servers]
 
 
 def runtime_directory(environ: Mapping[str, str]) -> Path:

@@ -77,6 +77,13 @@ class ServerProcess:
         return self._process.pid
 
     @property
+    def writer_pid(self) -> int:
+        """The process that writes its SQLite database."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        [pid] = [pid for pid in children if b"wakeline.store.sqlite.apart" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        return int(pid)
+
+    @property
     def output(self) -> str:
         return "".join(self._output)
 

@@ -6,11 +6,12 @@ from typing import Protocol
 
 import msgspec
 
-from wakeline.harnesses.lines import RungResult
+from wakeline.wire.seat import Rang
+from wakeline.wire.sessions import WakeMode
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    result: RungResult
+    result: Rang
     reason: str | None = None
     detail: str | None = None
 
@@ -25,6 +26,6 @@ class Bell(Protocol):
     def transport(self) -> str: ...
 
     @property
-    def wake_mode(self) -> str: ...
+    def wake_mode(self) -> WakeMode: ...
 
     async def ring(self, text: str, native_id: str) -> Verdict: ...

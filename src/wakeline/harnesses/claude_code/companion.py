@@ -15,12 +15,11 @@ from typing import Any, Literal
 import msgspec
 
 from wakeline.core.instant import SECOND
-from wakeline.core.session import Presence
 from wakeline.harnesses.claude_code.bell import Bell, Verdict
 from wakeline.harnesses.claude_code.registry import Registry
 from wakeline.harnesses.claude_code.turns import Turns
-from wakeline.harnesses.lines import Announce, Hello, Injected, Line, Ring, Rung, Welcome
 from wakeline.harnesses.seat import Seat
+from wakeline.wire import seat as said
 
 HARNESS = "claude-code"
 TOOL = "session_event"  # not listed: only hooks call it
@@ -58,6 +57,7 @@ class Place(msgspec.Struct, frozen=True):
     native_id: str
     pid: int
     cwd: str
+    attended: bool = True  # by a human at a terminal; `claude -p` begins with its turn, and is never idle before it
 
 
 class Companion:
@@ -71,7 +71,7 @@ class Companion:
         clock: Callable[[], int],
     ) -> None:
         self._place, self._bell, self._registry, self._clock = place, bell, registry, clock
-        self._turns = Turns(place.native_id, clock())
+        self._turns = Turns(place.native_id, clock(), running=not place.attended)
         self._seat = Seat(seats, self, pauses)
         self._kept: dict[tuple[str, ...], str] = {}  # doorbells by their marks
         self._group: asyncio.TaskGroup | None = None
@@ -84,9 +84,9 @@ class Companion:
 
     # -- to the bridge ------------------------------------------------------------------------------------------------
 
-    def hello(self) -> Hello:
+    def hello(self) -> said.Hello:
         entry = self._registry.look()
-        return Hello(
+        return said.Hello(
             token=self._place.token,
             harness=HARNESS,
             version=None if entry is None else entry.version,
@@ -95,28 +95,29 @@ class Companion:
             cwd=self._place.cwd,
             wake_mode=self._bell.wake_mode,
             transport=self._bell.transport,
-            capabilities=CAPABILITIES,
+            protocol=said.PROTOCOL,
+            capabilities=list(CAPABILITIES),
             resumable=True,
             presence=self._turns.presence,
         )
 
-    def welcomed(self, welcome: Welcome) -> None:
-        self._seat.say(self._turns.told())
+    def welcomed(self, welcome: said.Welcome) -> None:
+        self._seat.say(*self._turns.retold())
 
-    async def rung(self, ring: Ring) -> Rung:
-        if self._turns.presence is Presence.IDLE:
+    async def rung(self, ring: said.RingSaid) -> said.Rung:
+        if self._turns.presence == "idle":
             verdict = await self._bell.ring(ring.text, self._turns.native_id)
         else:
             self._kept[ring.mark,] = ring.text
             verdict = Verdict(
                 "accepted", detail="kept for the next tool result, the end of the turn or the next prompt"
             )
-        return Rung(id=ring.id, result=verdict.result, reason=verdict.reason, detail=verdict.detail)
+        return said.Rung(id=ring.id, result=verdict.result, reason=verdict.reason, detail=verdict.detail)
 
-    def announced(self, announce: Announce) -> None:
+    def announced(self, announce: said.AnnounceSaid) -> None:
         """It came too late for its prompt, so it is kept like a ring."""
         if announce.text is not None:
-            self._kept[announce.marks] = announce.text
+            self._kept[tuple(announce.marks)] = announce.text
 
     async def _watch(self) -> None:
         confirmed_at = self._clock()
@@ -128,7 +129,7 @@ class Companion:
             if now - confirmed_at >= CONFIRM:
                 confirmed_at = now
                 self._seat.say(self._turns.told())
-            if self._turns.presence is Presence.IDLE:
+            if self._turns.presence == "idle":
                 self._release()
 
     def _release(self) -> None:
@@ -154,11 +155,11 @@ class Companion:
         if event.event in ("PostToolUse", "PostToolUseFailure"):
             return self._tool_ran(event)
         self._seat.say(*self._happened(event))
-        if self._turns.presence is Presence.IDLE:
+        if self._turns.presence == "idle":
             self._release()
         return {}
 
-    def _happened(self, event: Event) -> list[Line]:
+    def _happened(self, event: Event) -> list[said.Line]:
         now = self._clock()
         match event.event:
             case "Stop":
@@ -188,6 +189,8 @@ class Companion:
         if not self._kept:
             return {}
         kept, self._kept = self._kept, {}
-        marks = tuple(mark for of_one in kept for mark in of_one)
-        self._seat.say(Injected(marks=marks, turn_id=self._turns.turn_id))
+        marks = [mark for of_one in kept for mark in of_one]
+        self._turns.show(tuple(marks))
+        if marks:
+            self._seat.say(said.InjectedSaid(marks=marks, turn_id=self._turns.turn_id))
         return {"hookSpecificOutput": {"hookEventName": event.event, "additionalContext": "\n".join(kept.values())}}

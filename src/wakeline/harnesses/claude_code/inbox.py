@@ -20,11 +20,12 @@ from typing import Any
 import msgspec
 
 from wakeline.harnesses.claude_code.bell import ACCEPTED, Verdict
-from wakeline.harnesses.lines import LONGEST
+from wakeline.wire.seat import LINE_BYTES
+from wakeline.wire.sessions import WakeMode
 
 _log = logging.getLogger(__name__)
 
-OBJECTION_SECONDS = 0.5  # receipts come at once or not at all
+OBJECTION_SECONDS = 0.6  # receipts are gathered for a third of a second
 
 _encode = msgspec.json.Encoder().encode
 
@@ -60,7 +61,7 @@ def verdict(receipt: Receipt) -> Verdict:
 
 class Inbox:
     transport = "inbox-socket"
-    wake_mode = "socket"
+    wake_mode: WakeMode = "socket"
 
     def __init__(self, path: Path, token: str | None, new_id: Callable[[], str]) -> None:
         self._path, self._token, self._new_id = path, token, new_id
@@ -71,7 +72,7 @@ class Inbox:
     async def open(self) -> AsyncIterator[None]:
         """Listen for receipts."""
         self._back.unlink(missing_ok=True)
-        server = await asyncio.start_unix_server(self._receive, self._back, limit=LONGEST)
+        server = await asyncio.start_unix_server(self._receive, self._back, limit=LINE_BYTES)
         self._back.chmod(0o600)
         try:
             yield

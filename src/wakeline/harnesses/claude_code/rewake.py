@@ -13,6 +13,7 @@ from pathlib import Path
 
 from wakeline.harnesses.claude_code.bell import ACCEPTED, Verdict
 from wakeline.harnesses.claude_code.meeting import Meeting, read
+from wakeline.wire.sessions import WakeMode
 
 ARMED_SECONDS = 3.0  # a hook that Stop has just started needs a moment to be there
 HEARD_SECONDS = 6.0  # Claude Code reports a change after half a second of quiet, and later on a busy machine
@@ -21,7 +22,7 @@ LOOK_SECONDS = 0.1
 
 class Waiter:
     transport = "async-rewake"
-    wake_mode = "native-push"
+    wake_mode: WakeMode = "native-push"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -54,7 +55,7 @@ async def _hand_over(reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
 
 class Watched:
     transport = "watch-paths"
-    wake_mode = "file-watch"
+    wake_mode: WakeMode = "file-watch"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -63,7 +64,10 @@ class Watched:
         meeting = Meeting(self._folder, native_id)
         if not meeting.signal.exists():
             return Verdict("failed", "not_armed", "no hook waits, and no file is watched")
-        meeting.signal.write_text(text)
+        try:
+            meeting.signal.write_text(text)
+        except OSError as error:
+            return Verdict("failed", "not_armed", str(error))
         for _ in range(int(HEARD_SECONDS / LOOK_SECONDS)):
             if read(meeting.heard) == text:
                 return ACCEPTED

@@ -11,12 +11,17 @@ human is typing, until they have spoken: they took the floor, and nothing of our
 from __future__ import annotations
 
 import re
+from collections import deque
+
+import msgspec
 
 from wakeline.core.instant import SECOND
-from wakeline.core.session import Presence
 from wakeline.harnesses.claude_code.registry import Entry, State
-from wakeline.harnesses.lines import SHOWN, Line, Renamed, Told, TurnEnded, TurnStarted, TurnStatus
+from wakeline.wire.seat import InjectedSaid, Line, PresenceSaid, Renamed, TurnEnded, TurnStarted, TurnStatus
+from wakeline.wire.sessions import Presence
 
+SHOWN = 2_000  # how many characters of a prompt or an answer are passed on
+RETOLD = 8  # turns with our marks
 SETTLED = 3 * SECOND  # without a hook for so long, the entry is right
 SURE = 1 * SECOND  # a turn that began with a prompt has told so by its hook in this time
 
@@ -28,28 +33,37 @@ def marks_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_MARK.findall(text)))
 
 
+class Shown(msgspec.Struct):
+    """Marks that were put before the model, in which turn, and how that ended."""
+
+    turn_id: str | None
+    marks: tuple[str, ...]
+    status: TurnStatus | None = None
+
+
 class Turns:
-    def __init__(self, native_id: str, now: int) -> None:
+    def __init__(self, native_id: str, now: int, *, running: bool = False) -> None:
         self.native_id = native_id
         self.turn_id: str | None = None
         self.stopped = False  # by the human, who has not spoken since
-        self._running = False
+        self._running = running
         self._prompted = False  # the turn began with a prompt, so it ends with a hook, or was cut off
         self._asking = False
         self._heard_at = now
-        self._told: Told | None = None
+        self._told: PresenceSaid | None = None
+        self._shown: deque[Shown] = deque(maxlen=RETOLD)
 
     @property
     def presence(self) -> Presence:
         if self._asking:
-            return Presence.WAITING_ON_APPROVAL
+            return "waitingOnApproval"
         if self._running:
-            return Presence.ACTIVE
-        return Presence.USER_TYPING if self.stopped else Presence.IDLE
+            return "active"
+        return "userTyping" if self.stopped else "idle"
 
-    def told(self) -> Told:
+    def told(self) -> PresenceSaid:
         """How it is, whether or not it was said before."""
-        self._told = Told(presence=self.presence, turn_id=self.turn_id)
+        self._told = PresenceSaid(presence=self.presence, turn_id=self.turn_id)
         return self._told
 
     # -- hooks --------------------------------------------------------------------------------------------------------
@@ -61,9 +75,23 @@ class Turns:
             self.stopped = False
         self._heard_at, self.turn_id = now, turn_id or None
         self._running, self._prompted, self._asking = True, True, False
-        self._told = Told(presence=Presence.ACTIVE, turn_id=self.turn_id)  # the line says so
+        self._told = PresenceSaid(presence="active", turn_id=self.turn_id)  # the line says so
+        self.show(marks)
         hidden = [mark for mark in marks if mark not in text[:SHOWN]]
         return [TurnStarted(turn_id=self.turn_id, text=" ".join([text[:SHOWN], *hidden]))]
+
+    def show(self, marks: tuple[str, ...]) -> None:
+        if marks:
+            self._shown.append(Shown(self.turn_id, marks))
+
+    def retold(self) -> list[Line]:
+        """For a bridge that came back: what it may not have heard, or not kept.  It knows what it knows already."""
+        lines: list[Line] = []
+        for shown in self._shown:
+            lines.append(InjectedSaid(marks=list(shown.marks), turn_id=shown.turn_id))
+            if shown.status is not None:
+                lines.append(TurnEnded(turn_id=shown.turn_id, status=shown.status))
+        return [*lines, self.told()]
 
     def ended(self, turn_id: str, status: TurnStatus, last: str, now: int) -> list[Line]:
         self._heard_at = now
@@ -116,8 +144,10 @@ class Turns:
     # -- both ---------------------------------------------------------------------------------------------------------
 
     def _end(self, turn_id: str | None, status: TurnStatus, last: str) -> list[Line]:
+        for shown in self._shown:
+            shown.status = shown.status or status
         self._finish()
-        self._told = Told(presence=Presence.IDLE)  # as who reads the line concludes
+        self._told = PresenceSaid(presence="idle")  # as who reads the line concludes
         return [TurnEnded(turn_id=turn_id, status=status, last=last[:SHOWN])]
 
     def _finish(self) -> None:

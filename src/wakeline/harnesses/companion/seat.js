@@ -2,8 +2,8 @@
  * A seat: the connection of one harness session to the bridge of this machine.
  *
  * Newline JSON over the bridge's Unix socket.  The bridge may be away, come back, or ring twice for the same event; so
- * a seat dials again with growing pauses, remembers which marks it has rung and which the model has seen, and says the
- * latter again after every welcome.  Nothing here throws into the harness, and nothing keeps its process alive.
+ * a seat dials again with growing pauses, remembers which marks it has rung and which the model has seen, and says
+ * after every welcome what happened last.  Nothing here throws into the harness, and nothing keeps its process alive.
  */
 
 import { connect } from "node:net";
@@ -31,7 +31,7 @@ export class Seat {
   #presence = null;
   #marks = new Map(); // mark → {state: "ringing" | "rung" | "injected", turn}, oldest first
   #welcomes = 0;
-  #evidence = []; // what happened while nobody listened
+  #ends = []; // of turns, the last few
   #waiting = []; // turns that wait for their announcement, in order
   #arriving = null; // until it is known whether the bridge lets us sit
   #arrived = () => {};
@@ -84,11 +84,13 @@ export class Seat {
     const fresh = marks.filter((mark) => this.#marks.get(mark)?.state !== "injected");
     if (fresh.length === 0) return;
     for (const mark of fresh) this.#remember(mark, "injected", turn);
-    this.#testify({ type: "injected", marks: fresh, turn_id: turn });
+    this.#say({ type: "injected", marks: fresh, turn_id: turn });
   }
 
   ended(turn, status, last = "") {
-    this.#testify({ type: "turn_ended", turn_id: turn, status, last: last.slice(0, TEXT_LENGTH) });
+    const end = { type: "turn_ended", turn_id: turn, status, last: last.slice(0, TEXT_LENGTH) };
+    this.#ends = [...this.#ends, end].slice(-RETOLD);
+    this.#say(end);
   }
 
   context(tokens) {
@@ -104,12 +106,19 @@ export class Seat {
   // -- the connection ------------------------------------------------------------------------------------------------
 
   #dial() {
-    const socket = connect(this.#path());
-    this.#socket = socket;
     this.#arriving = new Promise((resolve) => {
       this.#arrived = resolve;
       setTimeout(resolve, ANNOUNCE_MS).unref?.();
     });
+    try {
+      this.#call(connect(this.#path()));
+    } catch {
+      this.#redial(this.#socket); // nothing says yet where the bridge is
+    }
+  }
+
+  #call(socket) {
+    this.#socket = socket;
     socket.setEncoding("utf8");
     socket.on("connect", () => this.#greet(socket));
     socket.on("data", (text) => this.#read(socket, text));
@@ -168,18 +177,18 @@ export class Seat {
     this.#seated = true;
     this.#pause = FIRST_PAUSE_MS;
     this.#retell();
-    for (const one of this.#evidence.splice(0)) this.#say(one);
     if (this.#presence !== null) this.#say(this.#presence);
     this.#welcomes += 1;
     this.#welcomed(welcome, this.#welcomes === 1);
     this.#arrived();
   }
 
-  /** A bridge that died may have heard of the last ones and not kept it. */
+  /** What happened last, whether or not it was told: nobody knows what a bridge that died had heard and kept. */
   #retell() {
     for (const [mark, { state, turn }] of [...this.#marks].slice(-RETOLD)) {
       if (state === "injected") this.#say({ type: "injected", marks: [mark], turn_id: turn });
     }
+    for (const end of this.#ends) this.#say(end);
   }
 
   // -- rings ---------------------------------------------------------------------------------------------------------
@@ -214,12 +223,6 @@ export class Seat {
   }
 
   // -- words ---------------------------------------------------------------------------------------------------------
-
-  #testify(evidence) {
-    if (this.#say(evidence)) return;
-    this.#evidence.push(evidence);
-    if (this.#evidence.length > REMEMBERED) this.#evidence.shift();
-  }
 
   #say(message) {
     if (!this.#seated || this.#socket === null) return false;

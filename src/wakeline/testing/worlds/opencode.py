@@ -11,7 +11,7 @@ from wakeline.testing.worlds.world import MODEL, World
 
 class OpencodeWorld(World):
     harness = "opencode"
-    ready = "Ask anything"
+    ready = "ctrl+p commands"
     question = "Permission required"
 
     @property

@@ -61,6 +61,10 @@ class OpencodeServer:
         else:
             await self._call("POST", f"/session/{native_id}/prompt_async", body, directory=directory)
 
+    async def config(self, directory: str) -> dict[str, Any]:
+        found: dict[str, Any] = await self._call("GET", "/config", directory=directory)
+        return found
+
     async def busy(self, directory: str) -> dict[str, Any]:
         found: dict[str, Any] = await self._call("GET", "/session/status", directory=directory)
         return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from wakeline.adapters.opencode_letter import Letter, is_ours
+from wakeline.adapters.opencode.letter import Letter, is_ours
 from wakeline.core.observation import Injected, Noticed, Observation, Processed, TurnStatus
 from wakeline.core.session import Presence
 
@@ -65,11 +65,15 @@ class ServedSession:
         return [] if handler is None else handler(properties)
 
     def recall(self, messages: list[Properties]) -> list[Observation]:
-        """The history, as it is stored: what was shown while nobody followed."""
+        """The history, as it is stored: what was answered while nobody followed.
+
+        An answer that was never finished does not count: it died with its process.
+        """
         for info in messages:
             if info.get("role") == "user":
                 self._keep(info)
-        return [seen for info in messages if info.get("role") == "assistant" for seen in self._show(info)]
+        answers = [info for info in messages if info.get("role") == "assistant" and info["time"].get("completed")]
+        return [seen for info in answers for seen in self._show(info)]
 
     # -- events -------------------------------------------------------------------------------------------------------
 

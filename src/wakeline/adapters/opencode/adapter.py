@@ -1,31 +1,41 @@
 """opencode behind a server of its own (`opencode serve`): prompts through its API, presence and receipts by its events.
 
-Only for sessions that are registered with this transport: opencode has no lock on a session, and a prompt through
-another process than the one that shows it would be written where nobody looks.  Sessions in a plain terminal have the
-plugin instead (`harnesses/opencode`), and so may sessions of a server.
+opencode has no lock on a session, and a prompt through another process than the one that shows it would be written
+where nobody looks.  So a session counts as a server's only when that server's own events told of it: it was made there,
+or had a turn there.  Where the plugin is installed (`harnesses/opencode`), it looks after the sessions instead.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
 from wakeline.adapters.harness import Report, Sessions
-from wakeline.adapters.opencode_api import OpencodeFailure, OpencodeServer
-from wakeline.adapters.opencode_letter import Letter, letter_of
-from wakeline.adapters.opencode_session import SOURCE, ServedSession
+from wakeline.adapters.opencode.api import OpencodeFailure, OpencodeServer
+from wakeline.adapters.opencode.letter import Letter, letter_of
+from wakeline.adapters.opencode.owner import has_companion, token_of
+from wakeline.adapters.opencode.session import SOURCE, ServedSession
 from wakeline.core.observation import Gone, Noticed, Observation
 from wakeline.core.parcel import Accepted, Failed, Parcel, Refused, Result, Uncertain
 from wakeline.core.session import Presence, Session, WakeMode
+from wakeline.errors import WakelineError
+from wakeline.wire.seat import PROTOCOL, Hello, Welcome
+
+_log = logging.getLogger(__name__)
 
 HARNESS = "opencode"
 TRANSPORT = "served"
 AGAIN_SECONDS = 2.0
+BEAT_SECONDS = 60.0
 HISTORY = 50
 _ALIVE = ("server.connected", "server.heartbeat")
+_BEGINS = ("session.created", "session.status")
+
+Register = Callable[[Hello], Awaitable[Welcome]]
 
 
 class OpencodeServed:
@@ -35,10 +45,12 @@ class OpencodeServed:
     capabilities = ("queue_when_active",)
     levels: Mapping[str, str] = {f"D{number}": "pass" for number in range(8)} | {"D8": "partial"}
 
-    def __init__(self, servers: Sequence[OpencodeServer]) -> None:
+    def __init__(self, servers: Sequence[OpencodeServer], register: Register) -> None:
         self._servers = tuple(servers)
+        self._register = register
         self._known: dict[str, tuple[OpencodeServer, ServedSession]] = {}  # by the harness's own id
         self._parents: dict[str, str] = {}  # a subagent's session → the session that it works for
+        self._told: dict[str, float] = {}  # when a session's presence was last repeated
         self._report: Report | None = None
 
     async def close(self) -> None:
@@ -118,9 +130,12 @@ class OpencodeServed:
 
     async def watch(self, sessions: Sessions, report: Report) -> None:
         self._report = report
-        async with asyncio.TaskGroup() as group:
-            for server in self._servers:
-                group.create_task(self._follow(server, sessions))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for server in self._servers:
+                    group.create_task(self._follow(server, sessions))
+        finally:
+            await self.close()
 
     async def _follow(self, server: OpencodeServer, sessions: Sessions) -> None:
         """A server that is away is looked for again; until then nothing is known of its sessions."""
@@ -131,8 +146,9 @@ class OpencodeServed:
                     if kind in _ALIVE:
                         await self._refresh(server, sessions())
                     else:
-                        await self._hear(kind, properties)
+                        await self._hear(server, kind, properties)
             await self._tell(_unknown(served) for served in self._of(server))
+            self._told.clear()
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _refresh(self, server: OpencodeServer, sessions: Iterable[Session]) -> None:
@@ -147,19 +163,22 @@ class OpencodeServed:
             for served in (one for one in theirs if one.directory == directory):
                 served.asked = {one["id"] for one in asked if self._root(one["sessionID"]) == served.native_id}
                 kind = busy.get(served.native_id, {"type": "idle"})
-                await self._tell(served.hear("session.status", {"status": kind}) or [served.notice()])
+                news = served.hear("session.status", {"status": kind})
+                await self._tell(news or self._beat(served))
 
-    async def _hear(self, kind: str, properties: Mapping[str, Any]) -> None:
+    async def _hear(self, server: OpencodeServer, kind: str, properties: Mapping[str, Any]) -> None:
         info = properties.get("info", {})
         if kind in ("session.created", "session.updated") and info.get("parentID"):
             self._parents[info["id"]] = info["parentID"]
         native_id = str(properties.get("sessionID") or info.get("sessionID") or info.get("id") or "")
+        if kind in _BEGINS and native_id not in self._known:
+            await self._meet(server, native_id)
         # A subagent's questions are the human's business; its turns are a part of the turn of its root.
         asks = kind.startswith(("permission.", "question."))
         found = self._known.get(self._root(native_id) if asks else native_id)
         if found is None:
             return
-        server, served = found
+        _, served = found
         if kind == "session.deleted":
             del self._known[served.native_id]
             await self._tell([Gone(served.session_id, "deleted")])
@@ -167,6 +186,30 @@ class OpencodeServed:
         await self._tell(served.hear(kind, properties))
         if kind == "session.status":
             await self._poke(server, served)
+
+    def _beat(self, served: ServedSession) -> list[Observation]:
+        """That it is as it was is told once in a while, so that it does not go stale."""
+        now = asyncio.get_running_loop().time()
+        if now - self._told.get(served.native_id, -BEAT_SECONDS) < BEAT_SECONDS:
+            return []
+        self._told[served.native_id] = now
+        return [served.notice()]
+
+    async def _meet(self, server: OpencodeServer, native_id: str) -> None:
+        """A session of this server that we have not heard of: register it as its agent's, if it has one."""
+        info = await server.session(native_id)
+        if info is None or info.get("parentID"):
+            return
+        config = await server.config(info["directory"])
+        token = token_of(config)
+        if token is None or has_companion(config):
+            return
+        try:
+            welcome = await self._register(_hello(info, token))
+        except WakelineError as error:
+            _log.warning("a session of opencode at %s has no seat: %s", server.url, error.message)
+            return
+        self._known[native_id] = (server, ServedSession(welcome.session_id, native_id, info["directory"]))
 
     async def _poke(self, server: OpencodeServer, served: ServedSession) -> None:
         for letter in served.stranded():
@@ -185,6 +228,23 @@ class OpencodeServed:
         if self._report is not None:
             for observation in observations:
                 await self._report(observation)
+
+
+def _hello(info: Mapping[str, Any], token: str) -> Hello:
+    return Hello(
+        type="hello",
+        protocol=PROTOCOL,
+        token=token,
+        harness=HARNESS,
+        version=info.get("version"),
+        native_id=info["id"],
+        cwd=info["directory"],
+        transport=TRANSPORT,
+        wake_mode=WakeMode.NATIVE_PUSH.value,
+        capabilities=list(OpencodeServed.capabilities),
+        resumable=True,
+        presence=Presence.IDLE.value,
+    )
 
 
 def _mode(info: Mapping[str, Any]) -> dict[str, Any]:
