@@ -33,7 +33,9 @@ class Codex:
     def notes(self, place: Place) -> tuple[str, ...]:
         trust = ("Codex reads a project's configuration once the project is trusted.",) if place.project else ()
         home = place.directory("CODEX_HOME", ".codex")
-        told = () if home == place.home / ".codex" else (f"The bridge must know this home: codex_homes must name {home}.",)
+        told = (
+            () if home == place.home / ".codex" else (f"The bridge must know this home: codex_homes must name {home}.",)
+        )
         return ("Codex asks once whether to trust the hooks that announce mail.", *trust, *told)
 
     def launch(self, place: Place, wire: Wire, own: Path) -> Launch:
