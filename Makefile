@@ -42,8 +42,9 @@ WORKERS := -n auto --maxprocesses 4 --dist loadfile
 test: install ## Run all tests but the long ones (options for pytest: ARGS="…")
 	@$(BIN)/pytest -m "not long" $(WORKERS) $(ARGS)
 
-test-long: install ## Run the long tests: real harnesses in every situation that we know of
-	@$(BIN)/pytest -m long $(ARGS)
+# Each of them runs a harness, a server and a model; more than two at a time would only wait for each other.
+test-long: install tools ## Run the long tests: every situation with the real harnesses
+	@$(BIN)/pytest -m long -n 2 --timeout 300 $(ARGS)
 
 fast: install ## Run the inner loop: decisions, the store on SQLite, one module over HTTP
 	@$(BIN)/pytest -m "not slow and not long" $(WORKERS) $(ARGS)

@@ -26,7 +26,7 @@ def configure(world: World, folder: Path) -> None:
     """What `wakeline connect codex` leaves in the configuration, as far as the adapter reads it."""
     secret = folder / "agent.token"
     secret.write_text(TOKEN)
-    entry = f'\n[mcp_servers.wakeline]\ncommand = "cat"\nenv = {{ WAKELINE_TOKEN_FILE = "{secret}" }}\n'
+    entry = f'\n[mcp_servers.wakeline]\ncommand = "false"\nenv = {{ WAKELINE_TOKEN_FILE = "{secret}" }}\n'
     config = world.home / ".codex" / "config.toml"
     config.write_text(config.read_text() + entry)
 

@@ -3,12 +3,23 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from wakeline.testing.server import ServerProcess
 
 THREAD = "01a1e48d-e36a-7fc3-8158-a59b90fec04e"
 MARK = "wl-01JD3Z8Q0W4T6N9X2C5V7B1M3K"
+
+
+@pytest.fixture(params=["bridged", "alone"])
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerProcess]:
+    """With a bridge on this host, and without one."""
+    with ServerProcess(tmp_path / "data", bridge=request.param == "bridged") as process:
+        yield process
 
 
 def hook(server: ServerProcess, token: str, said: Any, *words: str) -> Any:

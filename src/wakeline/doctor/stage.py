@@ -20,13 +20,15 @@ from typing import Any, Self
 from wakeline.core.verdict import NAMES
 from wakeline.testing.installed import Installed
 from wakeline.testing.model import ModelServer, Reply, Request, Say, Use
+from wakeline.testing.model.tools import offers
 from wakeline.testing.server import ServerProcess
 from wakeline.testing.worlds import HarnessSession, make_world
 
 AGENT, SENDER = "@probed", "@prober"
-MARK = "wl-"  # how the id begins that every doorbell carries
+MARK = "[wl-"  # how the id begins that every doorbell carries
 REGISTER_SECONDS = 60.0
 LOOK_SECONDS = 0.1
+AGAIN_SECONDS = 1.0
 _MESSAGE = re.compile(r'"message_id":\s*"([0-9A-Za-z]+)"')
 
 Row = dict[str, Any]
@@ -51,7 +53,7 @@ class Stage:
             opening.enter_context(self.server)
             opening.enter_context(self.world)
             self._sender = self.server.add_agent(SENDER)
-            self._agent = self.server.add_agent(AGENT)
+            self.server.add_agent(AGENT)
             self._connect()
             self._open = opening.pop_all()
         return self
@@ -80,9 +82,19 @@ class Stage:
     def seat(self) -> tuple[HarnessSession, Request, Row]:
         """Open a session, let its human speak first, and wait until the server knows it and it is idle."""
         session = self.world.open()
-        spoken = session.prompt(f"hello, this is session {len(self.model.requests)}")
+        spoken = self._greet(session)
         row = self.wait(lambda: self.idle(session.native_id), REGISTER_SECONDS, "the session does not appear as idle")
         return session, spoken, row
+
+    def _greet(self, session: HarnessSession) -> Request:
+        """Speak until the model is offered our tools: a harness starts servers of tools beside its first turns."""
+        until = time.monotonic() + REGISTER_SECONDS
+        while not offers(spoken := session.prompt(f"hello {len(self.model.requests)}"), "read_messages"):
+            if time.monotonic() > until:
+                raise Unproven("the session was never offered our tools")
+            spoken.answered.wait(REGISTER_SECONDS)
+            time.sleep(AGAIN_SECONDS)
+        return spoken
 
     def idle(self, native_id: str) -> Row | None:
         row = self.row(native_id)
@@ -93,9 +105,10 @@ class Stage:
         return next((row for row in rows if row["native_id"] == native_id), None)
 
     def trust(self, row: Row) -> None:
-        """Route to this session as if everything were proven: that is what is to be found out."""
-        said = {"session_id": row["session_id"], "levels": dict.fromkeys(NAMES, "pass")}
-        self.call("POST", "/v1/sessions/heartbeat", said, token=self._agent)
+        """Route to such sessions as if everything were proven: that is what is to be found out."""
+        verdicts = [{"level": level, "result": "pass"} for level in NAMES]
+        way = {"harness": row["harness"], "transport": row["transport"], "version": row["harness_version"]}
+        self.call("POST", "/v1/proofs", {**way, "verdicts": verdicts})
 
     # -- mail ---------------------------------------------------------------------------------------------------------
 
@@ -114,19 +127,20 @@ class Stage:
         listed = self.call("GET", f"/v1/deliveries?handle={AGENT}")["deliveries"]
         return [self.call("GET", f"/v1/deliveries/{one['delivery_id']}") for one in listed]
 
-    def attend(self, *last: Reply) -> None:
-        """Have the model do what a doorbell asks for: fetch, answer the first message, say that all were read."""
+    def attend(self, *, replying: bool = False) -> None:
+        """Have the model do what the next doorbell asks for: fetch, perhaps answer, say that all were read."""
         fetched: list[str] = []
 
-        def answer(request: Request) -> Reply:
-            fetched[:] = message_ids(request)
-            first, *_ = [*fetched, "nothing"]
+        def answer(_: Request) -> Reply:
+            first = next(iter(fetched), "nothing")
             return Use("post_message", {"body": f"re {first}", "in_reply_to": first})
 
-        def acknowledge(_: Request) -> Reply:
+        def acknowledge(request: Request) -> Reply:
+            fetched[:] = message_ids(request)
             return Use("ack_read", {"message_ids": fetched})
 
-        self.model.script(MARK, Use("read_messages"), answer, acknowledge, *(last or (Say("Read and answered."),)))
+        answers = (answer,) if replying else ()
+        self.model.script(MARK, Use("read_messages"), acknowledge, *answers, Say("That is done."))
 
     def now(self) -> float:
         """Of the clock that the model notes its requests by."""

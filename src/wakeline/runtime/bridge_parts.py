@@ -19,6 +19,7 @@ from wakeline.adapters.harness import HarnessAdapter
 from wakeline.adapters.opencode.adapter import OpencodeServed
 from wakeline.adapters.opencode.api import OpencodeServer
 from wakeline.adapters.seat import Seats
+from wakeline.adapters.tmux.adapter import Tmux
 from wakeline.core.level import SHIPPED
 from wakeline.core.queries import AllWorkspaces
 from wakeline.core.store import Store
@@ -48,6 +49,7 @@ def adapters(desk: Desk, settings: Settings, environ: Mapping[str, str]) -> list
         Codex(homes, desk.register, version=VERSION, steer=settings.codex_steer),
         CodexQueue(processes.look),
         OpencodeServed(_opencode_servers(settings, environ), desk.register),
+        Tmux(processes.look, processes.foreground),
     ]
 
 

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,16 +23,16 @@ class Installed:
 
     def version(self) -> str:
         """What it says of itself, in a home that is not the user's."""
-        environ = {"HOME": os.devnull, "PATH": os.environ.get("PATH", os.defpath)}
-        done = subprocess.run(
-            [*self.command, "--version"],
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=VERSION_SECONDS,
-        )
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+            done = subprocess.run(
+                [*self.command, "--version"],
+                env={"HOME": home, "PATH": os.environ.get("PATH", os.defpath)},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=VERSION_SECONDS,
+            )
         found = _VERSION.search(done.stdout)
         return found.group() if found else "unknown"
 

@@ -33,7 +33,7 @@ class Terminal:
     def __init__(
         self, command: Sequence[str], *, cwd: Path, environ: Mapping[str, str], hide_tmux: bool = True
     ) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="wl-tty-"))  # a short path: sockets cannot have long ones
+        self._folder = Path(tempfile.mkdtemp(prefix="wakeline"))  # a short path: sockets cannot have long ones
         self._cwd = cwd
         self._environ = {"TERM": "xterm-256color", "LANG": "C.UTF-8", **environ}
         # Some programs behave differently when they know of tmux, and people mostly do not run them in it.

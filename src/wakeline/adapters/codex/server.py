@@ -71,7 +71,7 @@ class AppServer:
         self.closed = asyncio.Event()
         self.version: str | None = None
 
-    async def ask(self, method: str, kind: type[_T], /, **params: Any) -> _T:
+    async def ask(self, method: str, kind: type[_T], /, *, patience: float = ANSWER_SECONDS, **params: Any) -> _T:
         """Raises Unreachable if it was certainly not asked, Unanswered if it may have been, Refusal if it says no."""
         if self.closed.is_set():
             raise Unreachable("The connection was closed.")
@@ -80,7 +80,7 @@ class AppServer:
         self._waiting[number] = answer
         try:
             await self._say({"id": number, "method": method, "params": params})
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(patience):
                 frame = await answer
         except (TimeoutError, OSError, aiohttp.ClientError) as error:
             raise Unanswered(f"{method}: {error!r}") from error

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import contextlib
+from typing import Any, NamedTuple
 
 from wakeline.adapters.codex.messages import (
     ConfigRead,
@@ -18,10 +19,20 @@ from wakeline.adapters.codex.messages import (
     Turn,
     Turns,
 )
-from wakeline.adapters.codex.server import AppServer, Refusal
+from wakeline.adapters.codex.server import AppServer, Refusal, Unanswered
 
-RECENT_TURNS = 20
 QUEUE_PAGE = 100
+TOOLS_SECONDS = 15.0
+
+
+class Page(NamedTuple):
+    """How many turns, and whether with everything in them: else there is only the prompt that a turn began with."""
+
+    turns: int
+    whole: bool = False
+
+
+RECENT, LAST = Page(20), Page(4)
 
 
 def as_input(text: str) -> list[dict[str, Any]]:
@@ -40,10 +51,12 @@ async def read_thread(server: AppServer, thread_id: str) -> Thread | None:
         return None
 
 
-async def recent_turns(server: AppServer, thread_id: str) -> tuple[Turn, ...]:
+async def recent_turns(server: AppServer, thread_id: str, page: Page = RECENT) -> tuple[Turn, ...]:
     """The newest first.  A thread without a first prompt has none, and refuses to say so."""
+    view = "full" if page.whole else "summary"
     try:
-        return (await server.ask("thread/turns/list", Turns, threadId=thread_id, limit=RECENT_TURNS)).data
+        said = await server.ask("thread/turns/list", Turns, threadId=thread_id, limit=page.turns, itemsView=view)
+        return said.data
     except Refusal:
         return ()
 
@@ -52,9 +65,11 @@ async def queue_of(server: AppServer, thread_id: str) -> tuple[Submission, ...]:
     return (await server.ask("thread/queue/list", Queue, threadId=thread_id, limit=QUEUE_PAGE)).data
 
 
-async def look_at(server: AppServer, thread_id: str) -> tuple[Thread | None, tuple[Submission, ...], tuple[Turn, ...]]:
+async def look_at(
+    server: AppServer, thread_id: str, page: Page
+) -> tuple[Thread | None, tuple[Submission, ...], tuple[Turn, ...]]:
     return await asyncio.gather(
-        read_thread(server, thread_id), queue_of(server, thread_id), recent_turns(server, thread_id)
+        read_thread(server, thread_id), queue_of(server, thread_id), recent_turns(server, thread_id, page)
     )
 
 
@@ -85,3 +100,13 @@ async def our_entry(server: AppServer, cwd: str | None, name: str) -> McpServer 
     """The MCP server of that name as Codex sees it from this directory, with the layers of a project that it trusts."""
     entry = (await server.ask("config/read", ConfigRead, cwd=cwd)).config.mcp_servers.get(name)
     return entry if entry is not None and entry.enabled else None
+
+
+async def wait_for_tools(server: AppServer, thread_id: str, name: str) -> None:
+    """Until the thread has this MCP server's tools, or has tried long enough.
+
+    Codex starts a thread before its MCP servers have come up, and a turn that begins meanwhile does without them.
+    """
+    asked = {"threadId": thread_id, "serverName": name, "detail": "toolsAndAuthOnly"}
+    with contextlib.suppress(Refusal, Unanswered):
+        await server.ask("mcpServerStatus/list", dict[str, Any], patience=TOOLS_SECONDS, **asked)

@@ -74,7 +74,7 @@ class Followed:
 
 
 class Watch:
-    """`woke`: was this mark rung in a thread that was idle?"""
+    """`woke`: was this mark rung in a thread that was idle?  `whole`: our marks may also be inside of turns."""
 
     def __init__(
         self,
@@ -84,7 +84,10 @@ class Watch:
         describe: Describe,
         report: Report,
         woke: Callable[[str], bool] = lambda _: False,
+        *,
+        whole: bool = False,
     ) -> None:
+        self._whole = whole
         self._home = home
         self._woke = woke
         self._version = version
@@ -94,24 +97,32 @@ class Watch:
         self._news: asyncio.Queue[Frame] = asyncio.Queue()
         self._followed: dict[str, Followed] = {}
         self._strangers: set[str] = set()
+        self._meeting: dict[str, Thread] = {}  # those that are just being met, as they were last seen
+        self._group: asyncio.TaskGroup | None = None
         self._survey_at = 0.0
         self.server: AppServer | None = None
-        self.loaded: frozenset[str] | None = None  # None: nobody can tell
+        self._surveyed: frozenset[str] | None = None
 
     def __contains__(self, thread_id: str) -> bool:
         return thread_id in self._followed
+
+    @property
+    def loaded(self) -> frozenset[str] | None:
+        """The threads that are there; None: nobody can tell."""
+        return None if self._surveyed is None else self._surveyed.union(self._followed, self._meeting)
 
     async def run(self) -> None:
         while True:
             try:
                 async with open_app_server(self._home, self._version, self._news.put_nowait) as server:
                     _log.info("following Codex %s at %s", server.version, self._home)
-                    self.server = server
-                    await self._follow(server)
-            except (Unreachable, Unanswered) as problem:
-                _log.debug("Codex at %s is not followed: %s", self._home, problem)
+                    async with asyncio.TaskGroup() as self._group:
+                        self.server = server
+                        await self._follow(server)
+            except* (Unreachable, Unanswered) as problems:
+                _log.debug("Codex at %s is not followed: %r", self._home, problems.exceptions)
             finally:
-                self.server, self.loaded = None, None
+                self.server, self._surveyed, self._group = None, None, None
             await self._lose_all()
             await asyncio.sleep(AGAIN_SECONDS)
 
@@ -155,7 +166,7 @@ class Watch:
     async def _take(self, server: AppServer, method: str, params: msgspec.Raw) -> None:
         match method:
             case "thread/started":
-                await self._meet(server, _parse(params, ThreadRead).thread)
+                self._greet(server, _parse(params, ThreadRead).thread)
             case "thread/status/changed":
                 said = _parse(params, StatusChanged)
                 await self._changed(server, said.thread_id, said.status)
@@ -169,10 +180,12 @@ class Watch:
         if followed is not None:
             followed.status, followed.looks = status, 0
             await self._look(server, followed)
+        elif thread_id in self._meeting:
+            self._meeting[thread_id] = msgspec.structs.replace(self._meeting[thread_id], status=status)
         elif thread_id not in self._strangers and status.type != NOT_LOADED:
             thread = await threads.read_thread(server, thread_id)
             if thread is not None:
-                await self._meet(server, thread)
+                self._greet(server, thread)
 
     async def _survey(self, server: AppServer) -> None:
         loaded = await threads.loaded_threads(server)
@@ -180,36 +193,40 @@ class Watch:
             thread = await threads.read_thread(server, thread_id)
             followed = self._followed.get(thread_id)
             if thread is not None and followed is None:
-                await self._meet(server, thread)
+                self._greet(server, thread)
             elif thread is not None and followed is not None:
                 followed.status, followed.told = thread.status, None
-                await self._look(server, followed)
+                await self._look(server, followed, threads.RECENT)
         for thread_id in set(self._followed) - set(loaded):
             await self._part(thread_id)
-        self.loaded = frozenset(loaded)
+        self._surveyed = frozenset(loaded)
 
     # -- one thread ---------------------------------------------------------------------------------------------------
 
-    async def _meet(self, server: AppServer, thread: Thread) -> None:
-        if thread.id in self._followed:
-            return
+    def _greet(self, server: AppServer, thread: Thread) -> None:
+        """Meet it beside everything else: it may take a while until it has our tools."""
         if not is_session(thread):
             self._strangers.add(thread.id)
-            return
+        elif self._group is not None and thread.id not in self._followed and thread.id not in self._meeting:
+            self._meeting[thread.id] = thread
+            self._group.create_task(self._meet(server, thread.id, thread.cwd))
+
+    async def _meet(self, server: AppServer, thread_id: str, cwd: str | None) -> None:
+        """One that is nobody's that we know is asked for again by the next survey."""
         try:
-            token = entry.token_of(await threads.our_entry(server, thread.cwd, entry.NAME))
-        except Refusal as refusal:
-            _log.warning("the configuration of Codex at %s cannot be read: %s", self._home, refusal)
-            return
-        if token is None:
-            return  # it is nobody's that we know; the next survey asks again
-        try:
+            token = entry.token_of(await threads.our_entry(server, cwd, entry.NAME))
+            if token is None:
+                return
+            await threads.wait_for_tools(server, thread_id, entry.NAME)
+            thread = self._meeting[thread_id]
             enrolled = await self._enrol(self._describe(thread, token, server.version))
-        except WakelineError as error:
-            _log.info("the Codex thread %s is not taken as a session: %s", thread.id, error.message)
+        except (Refusal, WakelineError) as problem:
+            _log.info("the Codex thread %s is not taken as a session: %s", thread_id, problem)
             return
-        followed = self._followed[thread.id] = Followed(thread.id, enrolled.session_id, thread.status)
-        await self._look(server, followed)
+        finally:
+            thread = self._meeting.pop(thread_id)
+        followed = self._followed[thread_id] = Followed(thread_id, enrolled.session_id, thread.status)
+        await self._look(server, followed, threads.RECENT)
 
     async def _part(self, thread_id: str) -> None:
         self._strangers.discard(thread_id)
@@ -217,9 +234,9 @@ class Watch:
         if followed is not None:
             await self._report(Gone(followed.session_id, "thread_closed"))
 
-    async def _look(self, server: AppServer, followed: Followed) -> None:
+    async def _look(self, server: AppServer, followed: Followed, page: threads.Page = threads.LAST) -> None:
         """Marks first: what a turn held is known before the session is said to be idle."""
-        turns = await threads.recent_turns(server, followed.thread_id)
+        turns = await threads.recent_turns(server, followed.thread_id, page._replace(whole=self._whole))
         for turn in reversed(turns):
             for seen in _progress(followed, turn, self._woke):
                 await self._report(seen)

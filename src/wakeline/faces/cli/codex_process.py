@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 APP_SERVER, TERMINAL, RUN, UNKNOWN = "app-server", "terminal", "run", "unknown"
 RUNS = frozenset({"exec", "e", "review"})  # they take no mail: what is queued into one is lost
 MOST_ANCESTORS = 8
+VERSION_SECONDS = 2
 _PARENT = 1  # field of /proc/<pid>/stat, counted behind the name
 
 
@@ -28,19 +29,34 @@ class Codex:
     def __init__(self, way: str, pid: int | None = None) -> None:
         self.way, self.pid = way, pid
 
-    def facts(self) -> dict[str, Any]:
+    def hello(self) -> dict[str, Any]:
         """What its session says of how it can be reached.  Of the app server's threads the bridge says it."""
         if self.way == RUN:
-            return {"wake_mode": "none"}
+            return {"transport": "none", "wake_mode": "none"}
         if self.way != TERMINAL or self.pid is None:
             return {}
-        return {
-            "transport": "queue-command",
-            "wake_mode": "file-watch",
-            "capabilities": ["queue_when_active"],
-            "pid": self.pid,
-            "pid_started_at": _moment(look(self.pid)[1]),
-        }
+        reach = {"transport": "queue-command", "wake_mode": "file-watch", "capabilities": ["queue_when_active"]}
+        return {**reach, "pid": self.pid, "version": self._version()}
+
+    def facts(self) -> dict[str, Any]:
+        """The same for a server that is asked directly."""
+        said = self.hello()
+        if "pid" in said:
+            said["pid_started_at"] = _moment(look(said["pid"])[1])
+        version = said.pop("version", None)
+        return {**said, "harness_version": version} if version else said
+
+    def _version(self) -> str | None:
+        """Of the very program that runs, by its own word."""
+        import subprocess
+
+        command = [f"/proc/{self.pid}/exe", "--version"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=VERSION_SECONDS)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        words = done.stdout.split()
+        return words[-1] if words else None
 
 
 def find_codex() -> Codex:

@@ -32,6 +32,7 @@ GROUPS = {
     "deliveries": "wakes on their way, with every step",
     "session": "running instances of agents",
     "wake": "what wakes an agent, and by which route",
+    "seat": "what runs inside a harness, started by it",
     "hook": "what the hooks of harnesses call",
     "dead-letter": "mail that could not be brought to anybody",
     "grant": "who may do what beyond the open rules",
@@ -43,6 +44,9 @@ GROUPS = {
 INDEX = {
     "up": ("up", "run the server"),
     "bridge": ("bridge", "ring inside the sessions of this host, for a server elsewhere"),
+    "connect": ("connect", "wire a harness to this server, so that mail wakes its sessions"),
+    "disconnect": ("connect", "take a connection away, and put every file back as it was"),
+    "run": ("run", "start a harness ready-wired, without writing into its configuration"),
     "mcp": ("mcp", "speak MCP on stdin and stdout"),
     "send": ("send", "post a message"),
     "ask": ("send", "post a message and wait for the reply"),
@@ -70,6 +74,8 @@ INDEX = {
     "wake unsubscribe": ("wake", "remove a wake subscription"),
     "wake resume": ("wake", "try a degraded route again"),
     "wake rotate-key": ("wake", "make a new signing key, and print it once"),
+    "seat claude-code": ("seat", "serve a Claude Code session: the tools, and the doorbell"),
+    "seat hook": ("seat", "wait for the doorbell, as a hook of a Claude Code without an inbox socket"),
     "agent add": ("identity", "add an agent or a human, and print a token once"),
     "agent list": ("identity", "list agents and humans"),
     "agent role": ("identity", "set an agent's roles"),
@@ -108,10 +114,11 @@ INDEX = {
 class Command:
     """One command: what it takes, what it does, and how people use it.
 
-    `remote` commands call the server and take the options that say where it is and who we are.
+    `remote` commands call the server and take the options that say where it is and who we are.  One that `passes` hands
+    what stands behind '--' on to another program, untouched.
     """
 
-    __slots__ = ("arguments", "examples", "remote", "run", "usage")
+    __slots__ = ("arguments", "examples", "passes", "remote", "run", "usage")
 
     def __init__(
         self,
@@ -121,8 +128,10 @@ class Command:
         usage: str = "",
         examples: tuple[str, ...],
         remote: bool = True,
+        passes: bool = False,
     ) -> None:
         self.run, self.arguments, self.usage, self.examples, self.remote = run, arguments, usage, examples, remote
+        self.passes = passes
 
 
 def load(name: str) -> Command:

@@ -70,6 +70,7 @@ PARTS: dict[str, tuple[tuple[str, str], ...]] = {
     "waits": (("waits", "waits"),),
     "bridges": (("bridges", "bridges"),),
     "wakes": (("wakes", "wakes"),),
+    "proofs": (("proofs", "proofs"),),
 }
 
 _encode = msgspec.json.Encoder().encode

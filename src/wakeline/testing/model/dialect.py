@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from wakeline.testing.model.request import Part, Tool
+from wakeline.testing.model.request import Part, Request, Tool
 
 NOTHING_YET = b": nothing yet\n\n"  # a comment of SSE: keeps the stream open, and shows whether anybody still listens
 
@@ -16,15 +16,15 @@ class Dialect(Protocol):
 
     def tools(self, body: Mapping[str, Any]) -> Iterator[Tool]: ...
 
-    def speak(self, model: str, pieces: Iterable[str]) -> Iterator[bytes]:
+    def speak(self, request: Request, pieces: Iterable[str]) -> Iterator[bytes]:
         """Words, as events of a stream."""
         ...
 
-    def call(self, model: str, call_id: str, tool: Tool, arguments: Mapping[str, Any]) -> Iterator[bytes]:
+    def call(self, request: Request, tool: Tool, arguments: Mapping[str, Any]) -> Iterator[bytes]:
         """A call of a tool, as events of a stream."""
         ...
 
-    def whole(self, model: str, text: str) -> dict[str, Any]:
+    def whole(self, request: Request, text: str) -> dict[str, Any]:
         """Words, as one answer: for who does not stream."""
         ...
 

@@ -186,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
             elif request.body.get("stream"):
                 self._stream(dialect, request, reply)
             else:
-                self._answer(200, dialect.whole(request.model, reply.text if isinstance(reply, Say) else ""))
+                self._answer(200, dialect.whole(request, reply.text if isinstance(reply, Say) else ""))
         except OSError:
             request.cut = True
             self.close_connection = True
@@ -206,12 +206,12 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(reply, Fail):
             raise TypeError("a failure is not streamed")
         if isinstance(reply, Say):
-            return dialect.speak(request.model, reply.pieces(self.server.model.closing))
+            return dialect.speak(request, reply.pieces(self.server.model.closing))
         try:
-            tool, arguments = choose(reply, request.tools, request.text)
+            tool, arguments = choose(reply, request)
         except NoSuchTool as error:
-            return dialect.speak(request.model, [f"There is no tool {error}."])
-        return dialect.call(request.model, str(request.number), tool, arguments)
+            return dialect.speak(request, [f"There is no tool {error}."])
+        return dialect.call(request, tool, arguments)
 
     def _answer(self, status: int, document: Any) -> None:
         content = b"" if document is None else json.dumps(document).encode()

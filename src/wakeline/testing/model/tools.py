@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from wakeline.testing.model.replies import Shell, Use
-from wakeline.testing.model.request import Tool
+from wakeline.testing.model.request import Request, Tool
 
 SHELLS = ("Bash", "bash", "exec_command", "shell_command", "shell")
 COMMANDS = ("command", "cmd")
@@ -17,11 +17,21 @@ class NoSuchTool(Exception):
     """The reply wants a tool that the request does not offer: the answer is words that say so."""
 
 
-def choose(reply: Use | Shell, offered: Sequence[Tool], text: str = "") -> tuple[Tool, Mapping[str, Any]]:
-    """`text` is the conversation: Claude Code offers few tools whole, and tells of the others there, by name."""
+def offers(request: Request, tool: str) -> bool:
+    """Could the model call this tool?"""
+    try:
+        choose(Use(tool), request)
+    except NoSuchTool:
+        return False
+    return True
+
+
+def choose(reply: Use | Shell, request: Request) -> tuple[Tool, Mapping[str, Any]]:
+    offered = request.tools
     if isinstance(reply, Shell):
         return _shell(reply, {tool.name: tool for tool in offered})
-    told = [Tool(name, {}) for name in re.findall(rf"\bmcp__\w+__{reply.tool}\b", text)]
+    # Claude Code offers few tools whole, and tells of the others in the conversation, by name.
+    told = [Tool(name, {}) for name in re.findall(rf"\bmcp__\w+__{reply.tool}\b", request.text)]
     named = [tool for tool in (*offered, *told) if tool.name == reply.tool or tool.name.endswith(f"_{reply.tool}")]
     for tool in named:
         if reply.server in f"{tool.group or ''}_{tool.name}":

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from wakeline.testing.worlds.world import MODEL, World
+from wakeline.testing.terminal import Terminal
+from wakeline.testing.worlds.world import MODEL, START_SECONDS, World
 
+TRUSTED = "[hooks.state"
+REVIEW = "Hooks need review"
+CHOSEN = "› 2. Trust all"  # noqa: RUF001 - that is how its lists show what is chosen
 CONFIG = """\
 model = "{model}"
 model_provider = "stand_in"
@@ -43,6 +47,15 @@ class CodexWorld(World):
         project = json.dumps(str(self.project))
         text = CONFIG.format(model=MODEL, url=self.model.url, project=project)
         (self.config / "config.toml").write_text(text)
+
+    def settle(self, terminal: Terminal) -> None:
+        """It asks once whether the hooks in its configuration are to be trusted, a while after it shows its prompt."""
+        hooks, config = self.config / "hooks.json", self.config / "config.toml"
+        if hooks.exists() and TRUSTED not in config.read_text():
+            terminal.wait(REVIEW, START_SECONDS)
+            terminal.press_until("2", lambda: REVIEW not in terminal.screen or CHOSEN in terminal.screen)
+            terminal.press_until("Enter", lambda: TRUSTED in config.read_text())
+            terminal.wait_gone(REVIEW)
 
     def variables(self) -> dict[str, str]:
         return {"CODEX_HOME": str(self.config), "STAND_IN_KEY": "stand-in"}

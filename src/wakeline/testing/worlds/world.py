@@ -65,7 +65,7 @@ class World(ABC):
         self.asks = asks
         self.home = folder / "home"
         self.project = folder / "project"
-        self.runtime = Path(tempfile.mkdtemp(prefix="wl-"))  # for sockets, whose paths must be short
+        self.runtime = Path(tempfile.mkdtemp(prefix="wakeline"))  # for sockets, whose paths must be short
         self.extra: dict[str, str] = {}  # more variables, for what is opened from now on
         self._opened: list[Terminal] = []
         for made in (self.home, self.project):
@@ -87,6 +87,9 @@ class World(ABC):
     def options(self) -> tuple[str, ...]:
         return ()
 
+    def settle(self, terminal: Terminal) -> None:  # noqa: B027 - most ask nothing
+        """Answer, as its human would, what the harness asks when it starts."""
+
     @property
     def environ(self) -> dict[str, str]:
         """A whole environment.  Commands of the Python that runs us are on its PATH, so that `wakeline` is."""
@@ -106,6 +109,7 @@ class World(ABC):
         terminal = Terminal(command, cwd=self.project, environ=self.environ).start()
         self._opened.append(terminal)
         terminal.wait(self.ready, START_SECONDS)
+        self.settle(terminal)
         return HarnessSession(self, terminal)
 
     def run(self, *words: str, timeout: float = START_SECONDS) -> str:
