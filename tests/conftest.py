@@ -19,6 +19,7 @@ QUICK = (
     "tests/flow/",
     "tests/runtime/",
     "tests/store/",
+    "tests/harnesses/test_claude_code_turns",
     "tests/faces/test_client_calls",
     "tests/faces/test_http_messages",
 )

@@ -13,7 +13,9 @@ from typing import Any
 
 from tests import harness_tools
 from tests.faces.http_calls import new_agent
+from wakeline.testing.installed import Installed
 from wakeline.testing.model import ModelServer, Reply, Request, Say, Use
+from wakeline.testing.model.server import Line
 from wakeline.testing.server import ServerProcess
 from wakeline.testing.terminal import Terminal, TerminalTimeout
 from wakeline.testing.worlds import HarnessSession, make_world
@@ -23,6 +25,7 @@ HARNESS = "claude-code"
 QUESTION = "Do you want to proceed?"
 PATIENCE = 60.0
 DOORBELL = "unread message"
+_MESSAGE = re.compile(r'"message_id":"(\w{26})"')
 _MARK = re.compile(r"\[(wl-[0-9A-Z]{26})\]")
 
 
@@ -92,9 +95,12 @@ class Office:
         where = {"to": [to]} if to else {"thread_id": self.thread}
         return self.alice.send(body=body, **where, wake_policy=fields.pop("wake_policy", "immediate"), **fields)
 
-    def read_when_rung(self, *then: Reply, word: str = DOORBELL) -> None:
-        """What the model does at the next doorbell."""
-        self.model.script(word, Use("read_messages"), *(then or (Say("I have read it."),)))
+    def read_when_rung(self, *then: Line, times: int = 1) -> None:
+        """What the model does at the next doorbells: it reads, acknowledges what it has read, and says so."""
+        for _ in range(times):
+            self.model.script(
+                DOORBELL, Use("read_messages", {"limit": 100}), acknowledge, *then, Say("I have read it.")
+            )
 
     def doorbells(self) -> list[Request]:
         """The requests whose news hold one of our marks, each mark at its first showing."""
@@ -124,17 +130,25 @@ class Office:
         return found
 
 
+def acknowledge(request: Request) -> Reply:
+    """Mark as read what the last tool has brought."""
+    read = request.news.partition('"messages":')[2]
+    return Use("ack_read", {"message_ids": _MESSAGE.findall(read)})
+
+
 def steps(delivery: dict[str, Any]) -> list[str]:
     return [row["step"] for row in delivery["steps"]]
 
 
 @contextmanager
-def office_in(folder: Path, *, asks: bool = False, **settings: Any) -> Iterator[Office]:
+def office_in(
+    folder: Path, *, asks: bool = False, installed: Installed | None = None, **settings: Any
+) -> Iterator[Office]:
     harness_tools.need_terminal()
     with (
         ModelServer() as model,
         ServerProcess(folder / "data", **{"coalesce_seconds": 0, **settings}) as server,
-        make_world(harness_tools.installed(HARNESS), folder, model, asks=asks) as world,
+        make_world(installed or harness_tools.installed(HARNESS), folder, model, asks=asks) as world,
     ):
         assert isinstance(world, ClaudeCodeWorld)
         yield Office(server, world)

@@ -68,10 +68,12 @@ class Hub:
         # What was rung for or is being read may lie before it, also where the positions alone do not show it.
         if place is None or self._pending or self._following or place.tail != appended.first - 1:
             return False
-        if self._is_heard(place):
-            if appended.entries is None:  # nobody listened yet when it was written
-                return False
+        if appended.entries is not None:
             self._hand_out(place, appended.entries, appended.audience)
+        elif self._is_heard(place):  # nobody listened yet when it was written
+            return False
+        else:
+            self._ring_hosts(place, appended.control)
         place.tail = appended.last
         self._tell_control(appended.control)
         return True
@@ -125,6 +127,7 @@ class Hub:
             else:
                 [workspace] = await self._store.read(WorkspaceById(workspace_id))
                 rows = await self._store.read(ControlAfter(workspace_id, place.tail, workspace.last_log_id, PAGE))
+                self._ring_hosts(place, rows)
                 self._tell_control(rows)
                 if len(rows) < PAGE:
                     # A stream may have joined while we read: it joined at the old tail, so its rows must be read.
@@ -135,7 +138,8 @@ class Hub:
                     place.tail = rows[-1].log_id
 
     def _is_heard(self, place: _Place) -> bool:
-        return bool(place.everything or place.by_handle or place.by_host or place.mail or self._waiters)
+        """By somebody for whom any row may be: a bridge hears of its own rows as control rows."""
+        return bool(place.everything or place.by_handle or place.mail or self._waiters)
 
     async def _publish(self, workspace_id: int, place: _Place, page: list[Entry]) -> None:
         last = page[-1].log.log_id
@@ -157,6 +161,13 @@ class Hub:
                 waiter.ring.set()
             if entry.message is not None and place.mail:
                 self._ring_for_mail(place, audience.get(entry.log.log_id, ()))
+
+    def _ring_hosts(self, place: _Place, rows: Iterable[LogEntry]) -> None:
+        """A bridge only has to look, so a row that it is told of twice does no harm."""
+        for row in rows if place.by_host else ():
+            for stream in place.by_host.get(row.stream.removeprefix(HOST_STREAM), ()):
+                if row.log_id > stream.after:
+                    stream.offer(Published(Entry(row, None), place.epoch))
 
     def _ring_for_mail(self, place: _Place, handles: Iterable[str]) -> None:
         for handle in handles:

@@ -191,5 +191,6 @@ class Companion:
         kept, self._kept = self._kept, {}
         marks = [mark for of_one in kept for mark in of_one]
         self._turns.show(tuple(marks))
-        self._seat.say(said.InjectedSaid(marks=marks, turn_id=self._turns.turn_id))
+        if marks:
+            self._seat.say(said.InjectedSaid(marks=marks, turn_id=self._turns.turn_id))
         return {"hookSpecificOutput": {"hookEventName": event.event, "additionalContext": "\n".join(kept.values())}}
