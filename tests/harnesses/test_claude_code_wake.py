@@ -329,6 +329,19 @@ def test_the_older_bells_wake_too(office: Office, bell: str) -> None:
 
 
 @pytest.mark.long
+def test_a_human_who_closed_the_inbox_is_not_gone_round(office: Office) -> None:
+    settings = office.world.config / "settings.json"
+    settings.write_text(settings.read_text().replace("{", '{"crossSessionInbound": "refuse", ', 1))
+    session = office.open()
+    office.send("knock knock")
+    eventually(lambda: "refused_by_human" in [one["reason"] for one in office.deliveries()], "it was not refused")
+    assert office.model.turns() == []
+    office.read_when_rung()
+    assert DOORBELL in session.prompt("good morning").news
+    eventually(lambda: office.bob.unread() == [], "it was not read")
+
+
+@pytest.mark.long
 def test_a_run_without_a_human_hears_of_its_mail_in_its_own_turn(office: Office) -> None:
     office.send("for whoever runs")
     office.read_when_rung()

@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from wakeline.core.instant import SECOND
 from wakeline.harnesses.claude_code.bell import Bell, Verdict
 from wakeline.harnesses.claude_code.registry import Registry
 from wakeline.harnesses.claude_code.turns import Turns
@@ -26,7 +25,6 @@ TOOL = "session_event"  # not listed: only hooks call it
 CAPABILITIES = ("queue_when_active",)
 
 LOOK_SECONDS = 0.5
-CONFIRM = 60 * SECOND  # how often presence is said again although it did not change
 ANNOUNCE_SECONDS = 3.0  # the human's prompt waits for it
 
 
@@ -120,15 +118,11 @@ class Companion:
             self._kept[tuple(announce.marks)] = announce.text
 
     async def _watch(self) -> None:
-        confirmed_at = self._clock()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            now, entry = self._clock(), self._registry.look()
+            entry = self._registry.look()
             if entry is not None:
-                self._seat.say(*self._turns.seen(entry, now))
-            if now - confirmed_at >= CONFIRM:
-                confirmed_at = now
-                self._seat.say(self._turns.told())
+                self._seat.say(*self._turns.seen(entry, self._clock()))
             if self._turns.presence == "idle":
                 self._release()
 
