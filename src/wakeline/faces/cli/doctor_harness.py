@@ -5,6 +5,7 @@ The human view is the block of delivery levels, exactly, one for each harness; w
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -15,7 +16,7 @@ import msgspec
 from wakeline.core.verdict import Diagnosis, block
 from wakeline.doctor.installs import PINNED, fetch, find
 from wakeline.doctor.probe import examine
-from wakeline.errors import NotFound, WakelineError
+from wakeline.errors import NotFound, Unusable, WakelineError
 from wakeline.faces.cli.commands import FAILED, OK
 from wakeline.faces.cli.text import one_line
 
@@ -28,6 +29,8 @@ ALL = "all"
 
 def probe(context: Context) -> int:
     """Every harness that was named, or that is here: what each of its levels came to."""
+    if shutil.which("tmux", path=context.environ.get("PATH")) is None:
+        raise Unusable("TERMINAL_NOT_FOUND", "There is no tmux to run a harness in.", "Install tmux.")
     found = _find(context)
     if not found:
         hint = "Install one, or let --fetch install the versions that we know."
