@@ -128,8 +128,10 @@ def test_the_history_tells_what_was_shown_while_nobody_followed() -> None:
     letter = letter_of(MARK, "ring")
     session = session_with(letter)
     stored = {"id": letter.message_id, "role": "user", "time": {"created": 2}}
+    answered = {"id": "msg_a", "role": "assistant", "parentID": letter.message_id}
     assert session.recall([stored]) == []
-    told = session.recall([stored, {"id": "msg_a", "role": "assistant", "parentID": letter.message_id}])
+    assert session.recall([stored, {**answered, "time": {"created": 3}}]) == []  # killed in the middle of it
+    told = session.recall([stored, {**answered, "time": {"created": 3, "completed": 4}}])
     assert told == [Injected("S", (MARK,), None)]
 
 

@@ -76,8 +76,8 @@ class OpencodeServe:
         session: str = self.call("POST", "/session", {})["id"]
         return session
 
-    def prompt(self, session: str, text: str) -> None:
-        self.call("POST", f"/session/{session}/prompt_async", {"parts": [{"type": "text", "text": text}]})
+    def prompt(self, session: str, text: str) -> Any:
+        return self.call("POST", f"/session/{session}/prompt_async", {"parts": [{"type": "text", "text": text}]})
 
     def answer(self, reply: str) -> None:
         """Answer the one permission that is asked for."""

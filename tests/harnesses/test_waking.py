@@ -103,12 +103,12 @@ class Bob:
         self.terminal = self.session.terminal
 
 
-def until(check: Callable[[], Any], shown: Callable[[], Any]) -> Any:
+def until(check: Callable[[], Any], shown: Callable[[], Any], pause: float = 0.1) -> Any:
     """Bounded looks at other processes."""
     end = time.monotonic() + WAIT_SECONDS
     while not (found := check()):
         assert time.monotonic() < end, shown()
-        time.sleep(0.1)
+        time.sleep(pause)
     return found
 
 
@@ -313,10 +313,11 @@ def test_a_session_of_an_opencode_server_is_found_and_wakes(model: ModelServer, 
             change(world.home / ".config/opencode/opencode.json", plugin=[])
             served.kill()
             served.start()  # with the configuration that names the agent
-            native_id = served.new_session()
-            bob = Bob(town, None, native_id)
+            bob = Bob(town, None, served.new_session())
+            # Nothing tells when the bridge has found the server again; what it did not see made, it sees speak.
+            until(lambda: served.prompt(bob.native_id, "good morning") or bob.row, town.deliveries, pause=2)
             bob.wait_presence("idle")
             town.send()
-            assert bob.wait_doorbell().session == native_id
+            assert bob.wait_doorbell().session == bob.native_id
             town.wait_step("processed")
             assert len(town.doorbells()) == 1

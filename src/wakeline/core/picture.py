@@ -8,6 +8,7 @@ refusal leaves no trace.  Every row is put whole and at most once per key, so th
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -166,7 +167,10 @@ class Changes:
         self.proofs: dict[str, Proof] = {}
 
     def __bool__(self) -> bool:
-        return any(getattr(self, name) for name in self.__slots__)
+        return any(_tables(self))
+
+
+_tables = attrgetter(*Changes.__slots__)
 
 
 class Picture:

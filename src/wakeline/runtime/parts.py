@@ -70,7 +70,7 @@ async def open_store(settings: Settings) -> Store:
         from wakeline.store.postgres.store import PostgresStore  # noqa: PLC0415 - as said above
 
         return await PostgresStore.open(settings.database, clock.now)
-    return await SqliteStore.open(settings.data / "wakeline.db", clock.now)
+    return await SqliteStore.open(settings.data / "wakeline.db", clock.now, apart=True)
 
 
 async def assemble(settings: Settings, store: Store) -> Parts:

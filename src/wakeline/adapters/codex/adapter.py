@@ -79,7 +79,9 @@ class Codex:
             return Failed("app_server", bounded(str(problem)))
 
     async def _ring(self, server: AppServer, thread_id: str, parcel: Parcel) -> Result:
-        thread, queue, turns = await threads.look_at(server, thread_id)
+        # A first attempt has been in no turn yet; then only the one that runs is of interest.
+        turns_to_read = threads.RECENT.turns if parcel.attempt > 1 else 1
+        thread, queue, turns = await threads.look_at(server, thread_id, threads.Page(turns_to_read, self._steer))
         found = _find(parcel.mark, queue, turns)
         if found is not None:
             return Accepted(None, found)
@@ -117,7 +119,15 @@ class Codex:
 
     async def watch(self, sessions: Sessions, report: Report) -> None:
         self._watches = [
-            Watch(home, self._version, self._enrol, self._describe, report, self._rung_idle.__contains__)
+            Watch(
+                home,
+                self._version,
+                self._enrol,
+                self._describe,
+                report,
+                self._rung_idle.__contains__,
+                whole=self._steer,
+            )
             for home in self._homes
         ]
         try:

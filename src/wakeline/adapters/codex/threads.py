@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+from typing import Any, NamedTuple
 
 from wakeline.adapters.codex.messages import (
     ConfigRead,
@@ -21,9 +21,18 @@ from wakeline.adapters.codex.messages import (
 )
 from wakeline.adapters.codex.server import AppServer, Refusal, Unanswered
 
-RECENT_TURNS = 20
 QUEUE_PAGE = 100
 TOOLS_SECONDS = 15.0
+
+
+class Page(NamedTuple):
+    """How many turns, and whether with everything in them: else there is only the prompt that a turn began with."""
+
+    turns: int
+    whole: bool = False
+
+
+RECENT, LAST = Page(20), Page(4)
 
 
 def as_input(text: str) -> list[dict[str, Any]]:
@@ -42,10 +51,12 @@ async def read_thread(server: AppServer, thread_id: str) -> Thread | None:
         return None
 
 
-async def recent_turns(server: AppServer, thread_id: str) -> tuple[Turn, ...]:
+async def recent_turns(server: AppServer, thread_id: str, page: Page = RECENT) -> tuple[Turn, ...]:
     """The newest first.  A thread without a first prompt has none, and refuses to say so."""
+    view = "full" if page.whole else "summary"
     try:
-        return (await server.ask("thread/turns/list", Turns, threadId=thread_id, limit=RECENT_TURNS)).data
+        said = await server.ask("thread/turns/list", Turns, threadId=thread_id, limit=page.turns, itemsView=view)
+        return said.data
     except Refusal:
         return ()
 
@@ -54,9 +65,11 @@ async def queue_of(server: AppServer, thread_id: str) -> tuple[Submission, ...]:
     return (await server.ask("thread/queue/list", Queue, threadId=thread_id, limit=QUEUE_PAGE)).data
 
 
-async def look_at(server: AppServer, thread_id: str) -> tuple[Thread | None, tuple[Submission, ...], tuple[Turn, ...]]:
+async def look_at(
+    server: AppServer, thread_id: str, page: Page
+) -> tuple[Thread | None, tuple[Submission, ...], tuple[Turn, ...]]:
     return await asyncio.gather(
-        read_thread(server, thread_id), queue_of(server, thread_id), recent_turns(server, thread_id)
+        read_thread(server, thread_id), queue_of(server, thread_id), recent_turns(server, thread_id, page)
     )
 
 

@@ -74,7 +74,7 @@ class Followed:
 
 
 class Watch:
-    """`woke`: was this mark rung in a thread that was idle?"""
+    """`woke`: was this mark rung in a thread that was idle?  `whole`: our marks may also be inside of turns."""
 
     def __init__(
         self,
@@ -84,7 +84,10 @@ class Watch:
         describe: Describe,
         report: Report,
         woke: Callable[[str], bool] = lambda _: False,
+        *,
+        whole: bool = False,
     ) -> None:
+        self._whole = whole
         self._home = home
         self._woke = woke
         self._version = version
@@ -193,7 +196,7 @@ class Watch:
                 self._greet(server, thread)
             elif thread is not None and followed is not None:
                 followed.status, followed.told = thread.status, None
-                await self._look(server, followed)
+                await self._look(server, followed, threads.RECENT)
         for thread_id in set(self._followed) - set(loaded):
             await self._part(thread_id)
         self._surveyed = frozenset(loaded)
@@ -223,7 +226,7 @@ class Watch:
         finally:
             thread = self._meeting.pop(thread_id)
         followed = self._followed[thread_id] = Followed(thread_id, enrolled.session_id, thread.status)
-        await self._look(server, followed)
+        await self._look(server, followed, threads.RECENT)
 
     async def _part(self, thread_id: str) -> None:
         self._strangers.discard(thread_id)
@@ -231,9 +234,9 @@ class Watch:
         if followed is not None:
             await self._report(Gone(followed.session_id, "thread_closed"))
 
-    async def _look(self, server: AppServer, followed: Followed) -> None:
+    async def _look(self, server: AppServer, followed: Followed, page: threads.Page = threads.LAST) -> None:
         """Marks first: what a turn held is known before the session is said to be idle."""
-        turns = await threads.recent_turns(server, followed.thread_id)
+        turns = await threads.recent_turns(server, followed.thread_id, page._replace(whole=self._whole))
         for turn in reversed(turns):
             for seen in _progress(followed, turn, self._woke):
                 await self._report(seen)

@@ -65,11 +65,15 @@ class ServedSession:
         return [] if handler is None else handler(properties)
 
     def recall(self, messages: list[Properties]) -> list[Observation]:
-        """The history, as it is stored: what was shown while nobody followed."""
+        """The history, as it is stored: what was answered while nobody followed.
+
+        An answer that was never finished does not count: it died with its process.
+        """
         for info in messages:
             if info.get("role") == "user":
                 self._keep(info)
-        return [seen for info in messages if info.get("role") == "assistant" for seen in self._show(info)]
+        answers = [info for info in messages if info.get("role") == "assistant" and info["time"].get("completed")]
+        return [seen for info in answers for seen in self._show(info)]
 
     # -- events -------------------------------------------------------------------------------------------------------
 

@@ -106,12 +106,19 @@ export class Seat {
   // -- the connection ------------------------------------------------------------------------------------------------
 
   #dial() {
-    const socket = connect(this.#path());
-    this.#socket = socket;
     this.#arriving = new Promise((resolve) => {
       this.#arrived = resolve;
       setTimeout(resolve, ANNOUNCE_MS).unref?.();
     });
+    try {
+      this.#call(connect(this.#path()));
+    } catch {
+      this.#redial(this.#socket); // nothing says yet where the bridge is
+    }
+  }
+
+  #call(socket) {
+    this.#socket = socket;
     socket.setEncoding("utf8");
     socket.on("connect", () => this.#greet(socket));
     socket.on("data", (text) => this.#read(socket, text));

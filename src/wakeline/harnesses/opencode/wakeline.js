@@ -8,6 +8,8 @@
  * prompt shows it.
  */
 
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { Seat } from "../companion/seat.js";
 import { configure } from "../companion/settings.js";
 import { isOurs, letterOf } from "./letter.js";
@@ -176,7 +178,8 @@ class Desk {
   async #resume(chair, letter) {
     const messages = (await this.#client.session.messages({ path: { id: chair.id }, query: { limit: 50 } })).data ?? [];
     for (const { info } of messages) if (info.role === "user") chair.keep(info.id, info.time.created);
-    for (const { info } of messages) if (info.role === "assistant") chair.show(info.parentID);
+    // An answer that was never finished died with its process.
+    for (const { info } of messages) if (info.role === "assistant" && info.time.completed) chair.show(info.parentID);
     if (letter.shown) return { result: "accepted", detail: "already answered" };
     await this.#withdraw(chair, letter);
     return await this.#prompt(chair, letter, false);
@@ -318,6 +321,15 @@ function failed(reason, detail) {
   return { result: "failed", reason, detail: detail.slice(0, 500) };
 }
 
+/** The words that started this process.  Plugins run in a worker, whose own are others. */
+function words() {
+  try {
+    return readFileSync("/proc/self/cmdline", "utf8").split("\0");
+  } catch {
+    return execFileSync("ps", ["-o", "args=", "-p", String(process.pid)], { encoding: "utf8" }).trim().split(/\s+/);
+  }
+}
+
 /** `opencode -s ID`: the session that the terminal shows from the start. */
 function named(words) {
   const at = words.findIndex((word) => word === "-s" || word === "--session");
@@ -340,7 +352,7 @@ const server = async ({ client, directory }, options) => {
   const settings = configure(import.meta.url, options);
   if (settings === null) return {};
   const desk = new Desk(client, directory, settings);
-  setTimeout(quietly(() => desk.greet(process.argv)), 0); // not before opencode has finished loading us
+  setTimeout(quietly(() => desk.greet(words())), 0); // not before opencode has finished loading us
   return {
     event: quietly(({ event }) => desk.hear(event)),
     "chat.message": quietly((input, output) => desk.compose(input, output)),

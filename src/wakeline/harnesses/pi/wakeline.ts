@@ -94,9 +94,12 @@ class Companion {
   // -- presence ------------------------------------------------------------------------------------------------------
 
   look(): void {
-    if (this.ctx === undefined) return;
-    if (this.running && this.ctx.isIdle()) this.settle(); // where agent_settled is not told
-    this.seat?.presence(this.presence(), this.turn);
+    try {
+      if (this.running && this.ctx?.isIdle()) this.settle(); // where agent_settled is not told
+      if (this.ctx !== undefined) this.seat?.presence(this.presence(), this.turn);
+    } catch {
+      this.detach(); // pi has given the session to another runtime, which has an extension of its own
+    }
   }
 
   private presence(): string {
@@ -253,6 +256,14 @@ async function offer(pi: ExtensionAPI, tools: Tools): Promise<void> {
   }
 }
 
+function complain(ctx: ExtensionContext, words: string): void {
+  try {
+    ctx.ui.notify(words, "warning");
+  } catch {
+    // the session has gone meanwhile
+  }
+}
+
 function atMost<T>(limit: number, work: Promise<T>): Promise<T | void> {
   return Promise.race([work, new Promise<void>((resolve) => setTimeout(resolve, limit).unref?.())]);
 }
@@ -266,7 +277,7 @@ export default function (pi: ExtensionAPI): void {
 
   pi.on("session_start", (_event, ctx) => {
     companion.attach(ctx);
-    offered = offer(pi, tools).catch(() => ctx.ui.notify("Wakeline's tools are missing: wakeline mcp did not start"));
+    offered = offer(pi, tools).catch(() => complain(ctx, "Wakeline's tools are missing: wakeline mcp did not start"));
   });
   pi.on("session_shutdown", () => {
     companion.detach();
