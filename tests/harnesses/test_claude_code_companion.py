@@ -13,7 +13,7 @@ import pytest
 from tests import harness_tools
 from tests.harnesses.switchboard import Companion, Switchboard
 from wakeline.harnesses.claude_code import plugin
-from wakeline.testing.model import Fail, ModelServer, Say, Shell
+from wakeline.testing.model import Fail, ModelServer, Say, Shell, Use
 from wakeline.testing.terminal import Terminal, TerminalTimeout
 from wakeline.testing.worlds import HarnessSession, World, make_world
 
@@ -223,3 +223,20 @@ def test_a_failing_model_ends_the_turn_as_failed(desk: Desk) -> None:
     desk.world.model.default = Say("Better.")
     assert companion.ring(MARKS[0])["result"] == "accepted"
     desk.world.model.wait(MARKS[0])
+
+
+@pytest.mark.long
+def test_a_subagents_tools_do_not_take_the_doorbell_along(desk: Desk) -> None:
+    session, companion = desk.sit()
+    go = desk.world.project / "go"
+    task = {"description": "a task", "prompt": "do the errand", "subagent_type": "claude", "run_in_background": False}
+    desk.world.model.script("delegate it", Use("Agent", task))
+    desk.world.model.script("do the errand", Shell(f"until [ -e {go} ]; do sleep 0.1; done; echo fetched"))
+    session.prompt("delegate it")
+    desk.world.model.wait("do the errand")
+    assert companion.ring(MARKS[0])["result"] == "accepted"
+    go.touch()
+    errand = desk.world.model.wait("fetched")
+    rung = desk.world.model.wait(MARKS[0])
+    assert MARKS[0] not in errand.text
+    assert "delegate it" in rung.text

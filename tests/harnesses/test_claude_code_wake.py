@@ -13,6 +13,7 @@ from tests.harnesses.office import DOORBELL, HARNESS, QUESTION, Office, answer, 
 from wakeline.testing.installed import Installed
 from wakeline.testing.model import Say, Shell, Use
 
+LADDER = ["queued", "triggered", "woke", "injected", "processed"]
 OLD = "WAKELINE_TEST_OLD_CLAUDE"  # a program that lacks the inbox socket, such as 2.1.197
 
 
@@ -43,7 +44,9 @@ def test_an_idle_session_wakes_reads_its_mail_once_and_answers(office: Office) -
     assert "please look" not in rung.news, "a doorbell holds no body"
     assert office.fetched("please look") == 1
     assert delivery["outcome"] == "delivered"
-    assert {"woke", "injected"} <= set(steps(delivery))
+    climbed = [step for step in steps(delivery) if step in LADDER]
+    assert climbed == [step for step in LADDER if step in climbed]
+    assert {"woke", "injected", "processed"} <= set(climbed)
 
 
 @pytest.mark.guarantee("G-CLAUDE-CODE-WAKES")
@@ -326,6 +329,19 @@ def test_the_older_bells_wake_too(office: Office, bell: str) -> None:
     assert office.model.wait(DOORBELL).session == session.native_id
     assert {"woke", "injected"} <= set(steps(office.wait_for_step("processed")))
     assert office.fetched("the old way") == 1
+
+
+@pytest.mark.long
+def test_a_human_who_closed_the_inbox_is_not_gone_round(office: Office) -> None:
+    settings = office.world.config / "settings.json"
+    settings.write_text(settings.read_text().replace("{", '{"crossSessionInbound": "refuse", ', 1))
+    session = office.open()
+    office.send("knock knock")
+    eventually(lambda: "refused_by_human" in [one["reason"] for one in office.deliveries()], "it was not refused")
+    assert office.model.turns() == []
+    office.read_when_rung()
+    assert DOORBELL in session.prompt("good morning").news
+    eventually(lambda: office.bob.unread() == [], "it was not read")
 
 
 @pytest.mark.long
