@@ -390,6 +390,7 @@ PURPOSES = {
     "messages": "The entries of threads.",
     "migrations": "Which migrations were applied, with their checksums.",
     "principals": "Agents, humans and the system; a handle is never reused.",
+    "proofs": "What probes found of each way into a harness, for each version: the newest finding.",
     "receipts": "What one recipient did with one message.",
     "refusals": "What policy refused, counted per principal, rule and minute.",
     "role_holders": "Who holds which role now; follows from `principals.roles`.",
