@@ -6,6 +6,7 @@ The human view is the block of delivery levels, exactly, one for each harness; w
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -35,12 +36,18 @@ def probe(context: Context) -> int:
     if not found:
         hint = "Install one, or let --fetch install the versions that we know."
         raise NotFound("HARNESS_NOT_FOUND", "No harness is on PATH or in the cache.", hint)
+    signal.signal(signal.SIGTERM, _interrupted)
     diagnoses = [_examine(installed) for installed in found]
     kept = [_keep(context, one) for one in diagnoses] if context.arguments.keep else []
     answer = {"healthy": all(one.healthy for one in diagnoses), "kept": all(kept) and bool(kept)}
     harnesses = [{**msgspec.to_builtins(one), "healthy": one.healthy} for one in diagnoses]
     context.show({**answer, "harnesses": harnesses}, _view, "harnesses")
     return OK if answer["healthy"] else FAILED
+
+
+def _interrupted(*_: object) -> None:
+    """Whoever ends us ends the world that we made, too."""
+    raise KeyboardInterrupt
 
 
 def _find(context: Context) -> list[Installed]:
