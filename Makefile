@@ -24,10 +24,10 @@ CHECKED := $(wildcard src tests bench tools)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install tools up test fast check format docs bench lock clean
+.PHONY: help install tools up test test-long fast check format docs bench lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(VENV)/.dev $(VENV)/.editable ## Make .venv with everything that developing needs
 
@@ -39,11 +39,15 @@ up: $(VENV)/.runtime $(VENV)/.editable ## Start Wakeline, installing what it nee
 # A worker per core, but not more than a laptop stands.
 WORKERS := -n auto --maxprocesses 4 --dist loadfile
 
-test: install ## Run all tests (options for pytest: ARGS="…")
-	@$(BIN)/pytest $(WORKERS) $(ARGS)
+test: install ## Run all tests but the long ones (options for pytest: ARGS="…")
+	@$(BIN)/pytest -m "not long" $(WORKERS) $(ARGS)
+
+# Each of them runs a harness, a server and a model; more than two at a time would only wait for each other.
+test-long: install tools ## Run the long tests: every situation with the real harnesses
+	@$(BIN)/pytest -m long -n 2 --timeout 300 $(ARGS)
 
 fast: install ## Run the inner loop: decisions, the store on SQLite, one module over HTTP
-	@$(BIN)/pytest -m "not slow" $(WORKERS) $(ARGS)
+	@$(BIN)/pytest -m "not slow and not long" $(WORKERS) $(ARGS)
 
 check: install ## Check format, rules, types, import arrows, sizes, the cost of MCP tools and the freshness of generated docs
 	$(BIN)/ruff format --check $(CHECKED)

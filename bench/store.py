@@ -131,7 +131,7 @@ def submit(seed: Seed, target: Path, posters: int, posts: int) -> Run:
 
 
 async def _submit(target: Path, posts: list[Post], posters: int) -> Run:
-    store = await SqliteStore.open(target, clock.now)
+    store = await SqliteStore.open(target, clock.now, apart=True)
     commits = 0
     took: list[float] = []
     waiting = iter(posts)

@@ -4,9 +4,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.databases import fresh_postgres
 from wakeline.testing.server import ServerProcess
+
+# How long an example takes says something about the machine, not about the code.
+settings.register_profile("wakeline", deadline=None)
+settings.load_profile("wakeline")
 
 # The inner loop: decisions, the store on SQLite, and one module that goes through a real server.
 QUICK = (
@@ -14,6 +19,7 @@ QUICK = (
     "tests/flow/",
     "tests/runtime/",
     "tests/store/",
+    "tests/harnesses/test_claude_code_turns",
     "tests/faces/test_client_calls",
     "tests/faces/test_http_messages",
 )

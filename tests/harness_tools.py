@@ -6,28 +6,43 @@ In CI what is missing is a failure; on a laptop the test is skipped and says how
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+
+from wakeline.testing.installed import Installed, in_modules
 
 VENV = Path(sys.prefix)
 MODULES = VENV / "tools" / "node_modules"
 NODE = VENV / "bin" / "node"
 
 
+def _missing(what: str, remedy: str) -> NoReturn:
+    words = f"{what} is not installed: {remedy}"
+    if os.environ.get("CI") == "true":
+        pytest.fail(words)
+    pytest.skip(words)
+
+
 def _at_hand(path: Path) -> Path:
-    if not path.exists():
-        words = f"{path.name} is not installed: make tools"
-        if os.environ.get("CI") == "true":
-            pytest.fail(words)
-        pytest.skip(words)
-    return path
+    return path if path.exists() else _missing(path.name, "make tools")
 
 
-def _platform() -> str:
-    kind = "arm64" if os.uname().machine in ("aarch64", "arm64") else "x64"
-    return f"{sys.platform}-{kind}"
+def installed(harness: str) -> Installed:
+    return in_modules(harness, MODULES, NODE) or _missing(harness, "make tools")
+
+
+def node() -> str:
+    return str(_at_hand(NODE))
+
+
+def need_terminal() -> None:
+    """Skip the test where there is no tmux to run a harness in."""
+    if shutil.which("tmux") is None:
+        _missing("tmux", "install it with the system's package manager")
 
 
 def conformance() -> list[str]:
@@ -35,12 +50,11 @@ def conformance() -> list[str]:
 
 
 def claude() -> list[str]:
-    """The program itself: the package's own script would copy it, and no package's script runs."""
-    return [str(_at_hand(MODULES / "@anthropic-ai" / f"claude-code-{_platform()}" / "claude"))]
+    return [*installed("claude-code").command]
 
 
 def codex() -> list[str]:
-    return [str(_at_hand(NODE)), str(_at_hand(MODULES / "@openai/codex/bin/codex.js"))]
+    return [*installed("codex").command]
 
 
 def world(home: Path, **environ: str) -> dict[str, str]:

@@ -88,6 +88,8 @@ class Client:
     resume_wake_subscription = _operation(calls.resume_wake_subscription, wire.WakeSubscriptionView)
     rotate_wake_key = _operation(calls.rotate_wake_key, wire.WakeKey)
     manage_wake_subscription = _operation(calls.manage_wake_subscription, wire.ManagedWake)
+    record_proof = _operation(calls.record_proof, wire.ProofView)
+    list_proofs = _operation(calls.list_proofs, wire.Proofs)
     attend_bridge = _operation(calls.attend_bridge, wire.BridgeAttended)
     leave_bridge = _operation(calls.leave_bridge, wire.BridgeLeft)
     list_bridge_sessions = _operation(calls.list_bridge_sessions, wire.Sessions)

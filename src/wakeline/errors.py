@@ -36,9 +36,26 @@ class WakelineError(Exception):
         self.details = details
         self.audited = False  # set by who has counted this refusal, so that nobody counts it twice
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (type(self), self.code, self.message, self.hint, self.details, self.audited)
+
     def again(self) -> Self:
         """The same for somebody else: whoever raises an error adds to its traceback, and may add to its details."""
         return type(self)(self.code, self.message, self.hint, **self.details)
+
+
+def _remade(
+    kind: type[WakelineError],
+    code: str,
+    message: str,
+    hint: str,
+    details: dict[str, Any],
+    audited: bool,  # noqa: FBT001 - positional by nature
+) -> WakelineError:
+    """As it was in the process that it comes from."""
+    error = kind(code, message, hint, **details)
+    error.audited = audited
+    return error
 
 
 class InvalidArgument(WakelineError):

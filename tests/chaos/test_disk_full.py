@@ -71,13 +71,14 @@ def test_a_disk_that_fails_to_write_is_a_clear_error_until_it_works_again(tmp_pa
     with ServerProcess(tmp_path / "data", **SETTINGS) as server:
         mail = Mail(server)
         mail.post()
-        _, hard = resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+        writer = server.writer_pid
+        _, hard = resource.prlimit(writer, resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
         refused = mail.post_until_refused()
         assert (refused.status, refused.code) == (503, "STORE_UNAVAILABLE")
         assert "idempotency_key" in refused.json()["error"]["hint"]
         assert mail.received() == mail.sent
         assert server.call("GET", "/readyz").status == 503
-        resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (hard, hard))
+        resource.prlimit(writer, resource.RLIMIT_FSIZE, (hard, hard))
         assert mail.post().status == 201
         assert server.call("GET", "/readyz").status == 200
         assert mail.received() == mail.sent

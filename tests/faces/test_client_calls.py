@@ -132,6 +132,8 @@ EVERY = [
     (calls.resume_wake_subscription(ID), None),
     (calls.rotate_wake_key(ID), None),
     (calls.manage_wake_subscription("subscribe", **CAMEL), wire.ManageWake),
+    (calls.record_proof("pi", "extension", "1.0", [{"level": "D4", "result": "pass"}]), wire.RecordProof),
+    (calls.list_proofs(), None),
     (calls.list_agents(), None),
     (
         calls.add_agent(

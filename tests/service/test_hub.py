@@ -39,7 +39,7 @@ class Halting(SqliteStore):
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Halting]:
     place = SqlitePlace(tmp_path)
-    store = Halting(place.file, lambda: place.now, asyncio.get_running_loop())
+    store = Halting(place.file, lambda: place.now)
     yield store
     await store.close()
 

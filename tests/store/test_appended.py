@@ -36,7 +36,7 @@ class Listening:
         self.store = store
         self.workspace = workspace
         self.offered: list[Appended] = []
-        store.on_commit(lambda _workspace_id: None, self._hear)
+        store.on_commit(lambda _workspace_id: None, self._hear, lambda: True)
 
     def _hear(self, appended: Appended) -> bool:
         self.offered.append(appended)
@@ -45,11 +45,11 @@ class Listening:
     async def check(self, *kinds: str) -> None:
         """What was offered since the last check is what the log says, and it is of these kinds."""
         offered, self.offered = self.offered, []
-        entries = [entry for appended in offered for entry in appended.entries()]
+        entries = [entry for appended in offered for entry in appended.entries or ()]
         assert [entry.log.kind for entry in entries] == list(kinds)
         after, until = entries[0].log.log_id - 1, entries[-1].log.log_id
         assert entries == await self._entries(after)
-        told = {log_id: set(handles) for appended in offered for log_id, handles in appended.audience().items()}
+        told = {log_id: set(handles) for appended in offered for log_id, handles in appended.audience.items()}
         assert told == await self._audience(after, until)
 
     async def _entries(self, after: int) -> list[Entry]:

@@ -46,6 +46,7 @@ TABLES = {
     "delivery_step": "delivery_steps",
     "cursor": "cursors",
     "bridge": "bridges",
+    "proof": "proofs",
 }
 UNTYPED = {"migrations", "role_holders"}
 

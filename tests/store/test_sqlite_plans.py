@@ -51,6 +51,19 @@ def test_active_workflows_have_an_index_of_their_own(connection: apsw.Connection
         assert any("threads_working" in step for step in plan), plan
 
 
+@pytest.mark.guarantee("G-COST")
+@pytest.mark.parametrize("part", ["plan_wakes", "plan_receipts", "plan_threads", "plan_members"])
+def test_planning_does_not_read_what_was_rung_long_ago(connection: apsw.Connection, part: str) -> None:
+    statement = statements.load("sqlite", f"facts_{part}")
+    values = tuple(1 if name == "workspace_id" else "[]" for name in statement.parameters)
+    plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", values)]
+    assert any("wakes_open" in step for step in plan), plan
+
+
+def test_a_statement_is_not_compiled_again_for_another_value(connection: apsw.Connection) -> None:
+    assert connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, -1)
+
+
 @pytest.mark.parametrize("table", Changes.__slots__)
 def test_a_row_is_written_without_building_a_table_for_it(connection: apsw.Connection, table: str) -> None:
     statement = statements.load("sqlite", f"put_{table}")

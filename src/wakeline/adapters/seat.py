@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeVar
 
@@ -74,6 +75,7 @@ class Seats:
         self._desk = desk
         self._seats: dict[str, Seat] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
+        self._visited: OrderedDict[str, Turns] = OrderedDict()
         self._open = 0
 
     def holds(self, session_id: str) -> bool:
@@ -115,6 +117,9 @@ class Seats:
         except WakelineError as error:
             await _refuse(writer, error)
             return
+        if hello.visit:
+            await self._visit(hello, welcome, reader, writer)
+            return
         seat = Seat(self._desk, hello, welcome.session_id, writer)
         self._take(seat)
         try:
@@ -125,6 +130,22 @@ class Seats:
                 beating.cancel()
         finally:
             self._leave(seat)
+
+    async def _visit(
+        self, hello: said.Hello, welcome: said.Welcome, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        """Its turns are remembered from one visit to the next: one tells of a beginning, another of the end."""
+        session_id = welcome.session_id
+        turns = self._visited.pop(session_id, None) or Turns(self._desk, session_id, "unknown", hello.harness)
+        self._visited[session_id] = turns
+        while len(self._visited) > MOST_SEATS:
+            self._visited.popitem(last=False)
+        seat = Seat(self._desk, hello, session_id, writer, turns)
+        try:
+            await seat.say(welcome)
+            await seat.listen(reader)
+        finally:
+            seat.close()
 
     def _take(self, seat: Seat) -> None:
         """The newest connection of a session is the one that counts."""
@@ -159,13 +180,20 @@ class Seats:
 class Seat:
     """One companion's connection."""
 
-    def __init__(self, desk: Desk, hello: said.Hello, session_id: str, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        hello: said.Hello,
+        session_id: str,
+        writer: asyncio.StreamWriter,
+        turns: Turns | None = None,
+    ) -> None:
         self.hello = hello
         self.session_id = session_id
         self._desk = desk
         self._writer = writer
         self._rings: dict[str, asyncio.Future[said.Rung]] = {}
-        self._turns = Turns(desk, session_id, hello.presence, hello.harness)
+        self._turns = turns or Turns(desk, session_id, hello.presence, hello.harness)
         self._hears: dict[str, Callable[[bytes], Awaitable[None]]] = {
             "presence": self._typed(said.PresenceSaid, self._turns.presence_said),
             "turn_started": self._typed(said.TurnStarted, self._started),

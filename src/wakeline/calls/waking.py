@@ -164,6 +164,20 @@ def resync(subscription_id: str, since_log_id: int, *, epoch: str | None = None)
     return Call("POST", path, body=given(since_log_id=since_log_id, epoch=epoch))
 
 
+# -- proofs -----------------------------------------------------------------------------------------------------------
+
+
+def record_proof(harness: str, transport: str, version: str, verdicts: Sequence[Mapping[str, Any]]) -> Call:
+    """Keep what a probe of a harness found.  The newest finding counts."""
+    fields = {"harness": harness, "transport": transport, "version": version, "verdicts": list(verdicts)}
+    return Call("POST", "/v1/proofs", body=fields, repeat=SAFE)
+
+
+def list_proofs() -> Call:
+    """Show what was proven of ways into harnesses."""
+    return read("/v1/proofs")
+
+
 # -- bridges ----------------------------------------------------------------------------------------------------------
 
 

@@ -2,58 +2,64 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+import msgspec
 
-from wakeline.core.log import THREAD_STREAM, LogEntry
+from wakeline.core.log import CONTROL, THREAD_STREAM, LogEntry
 from wakeline.core.picture import Picture
 from wakeline.core.queries import Entry
 
 _OF_A_MESSAGE = frozenset({"message.posted", "message.retracted"})
 
+Audience = dict[int, list[str]]  # by log_id: who may see a thread's row
 
-class Appended:
-    """Nothing is made before somebody who listens asks.  The batch is committed, so its picture stands still."""
 
-    def __init__(self, picture: Picture) -> None:
-        self._picture = picture
+class Appended(msgspec.Struct, frozen=True):
+    """The stretch `first` to `last`.  Its rows are there only if somebody wanted to hear them when it was written."""
 
-    @property
-    def workspace_id(self) -> int:
-        return self._picture.workspace.workspace_id
+    workspace_id: int
+    first: int
+    last: int
+    control: list[LogEntry]
+    entries: list[Entry] | None = None  # as `LogAfter` would read them
+    audience: Audience = {}  # as `LogMembers` would tell
 
-    @property
-    def rows(self) -> list[LogEntry]:
-        return self._picture.changes.log
 
-    def entries(self) -> list[Entry]:
-        """As `LogAfter` would read them."""
-        messages = self._picture.changes.messages
-        return [Entry(row, messages[row.subject or ""] if row.kind == "message.posted" else None) for row in self.rows]
+def appended(picture: Picture, *, whole: bool) -> Appended:
+    rows = picture.changes.log
+    control = [row for row in rows if row.kind in CONTROL]
+    stretch = picture.workspace.workspace_id, rows[0].log_id, rows[-1].log_id
+    if not whole:
+        return Appended(*stretch, control)
+    messages = picture.changes.messages
+    entries = [Entry(row, messages[row.subject or ""] if row.kind == "message.posted" else None) for row in rows]
+    return Appended(*stretch, control, entries, _audience(picture))
 
-    def audience(self) -> dict[int, list[str]]:
-        """Who may see each thread's row, as `LogMembers` would tell.
 
-        Whoever writes into a thread was shown all of its members: the facts bring them with the thread.
-        """
-        found: dict[int, list[str]] = {}
-        for row in self.rows:
-            if row.stream.startswith(THREAD_STREAM):
-                thread_id = row.stream.removeprefix(THREAD_STREAM)
-                members = self._picture.members_of(thread_id)
-                found[row.log_id] = list(dict.fromkeys([*members, *self._outside(row, thread_id)]))
-        return found
+def _audience(picture: Picture) -> Audience:
+    """Whoever writes into a thread was shown all of its members: the facts bring them with the thread."""
+    recipients = _recipients(picture)
+    found: Audience = {}
+    for row in picture.changes.log:
+        if row.stream.startswith(THREAD_STREAM):
+            thread_id = row.stream.removeprefix(THREAD_STREAM)
+            outside = _outside(picture, row, thread_id, recipients)
+            found[row.log_id] = list(dict.fromkeys([*picture.members_of(thread_id), *outside]))
+    return found
 
-    def _outside(self, row: LogEntry, thread_id: str) -> list[str]:
-        """Who sent or received the message, where somebody can be out of a thread and still have mail in it."""
-        thread = self._picture.threads.get(thread_id)
-        if row.kind not in _OF_A_MESSAGE or thread is None or (thread.role is None and thread.audience_key is not None):
-            return []
-        sender = self._picture.messages[row.subject or ""].sender
-        return [sender, *self._recipients.get((thread_id, row.stream_seq), ())]
 
-    @cached_property
-    def _recipients(self) -> dict[tuple[str, int], list[str]]:
-        found: dict[tuple[str, int], list[str]] = {}
-        for thread_id, seq, recipient in self._picture.receipts:
-            found.setdefault((thread_id, seq), []).append(recipient)
-        return found
+def _outside(
+    picture: Picture, row: LogEntry, thread_id: str, recipients: dict[tuple[str, int], list[str]]
+) -> list[str]:
+    """Who sent or received the message, where somebody can be out of a thread and still have mail in it."""
+    thread = picture.threads.get(thread_id)
+    if row.kind not in _OF_A_MESSAGE or thread is None or (thread.role is None and thread.audience_key is not None):
+        return []
+    sender = picture.messages[row.subject or ""].sender
+    return [sender, *recipients.get((thread_id, row.stream_seq), ())]
+
+
+def _recipients(picture: Picture) -> dict[tuple[str, int], list[str]]:
+    found: dict[tuple[str, int], list[str]] = {}
+    for thread_id, seq, recipient in picture.receipts:
+        found.setdefault((thread_id, seq), []).append(recipient)
+    return found

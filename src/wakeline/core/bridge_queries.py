@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from wakeline.core.level import Proof
 from wakeline.core.queries import Query
 from wakeline.core.session import Session
 from wakeline.core.wake_queries import Due
@@ -117,3 +118,18 @@ class OpenOnHost(Query[str], frozen=True):
     workspace_id: int
     host: str
     row = str
+
+
+class ProofList(Query[Proof], frozen=True):
+    workspace_id: int
+    row = Proof
+
+
+class SessionsOnRoute(Query[Session], frozen=True):
+    """Sessions of one harness, transport and version that have not ended."""
+
+    workspace_id: int
+    harness: str
+    transport: str
+    version: str
+    row = Session

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 ANY_VERSION = "*"
 
 Levels = Mapping[str, str]
@@ -16,10 +18,40 @@ Proofs = Mapping[tuple[str, str, str], Levels]  # (harness, transport, version)
 _ALL: Levels = dict.fromkeys(("D0", "D1", "D2", "D3", "D4", "D5", "D6", "D7"), "pass")
 
 # What our own tests have proven with the real harness.
-SHIPPED: Proofs = {("reference", "seat", ANY_VERSION): _ALL}
+SHIPPED: Proofs = {
+    ("claude-code", "inbox-socket", "2.1.325"): {**_ALL, "D8": "partial"},
+    ("claude-code", "async-rewake", "2.1.325"): {**_ALL, "D8": "partial"},
+    ("claude-code", "watch-paths", "2.1.325"): {**_ALL, "D8": "partial"},
+    ("claude-code", "async-rewake", "2.1.197"): {**_ALL, "D8": "partial"},
+    ("codex", "app-server", "0.166.0"): {**_ALL, "D8": "partial"},
+    ("codex", "queue-command", "0.166.0"): {**_ALL, "D7": "partial", "D8": "partial"},
+    ("opencode", "plugin", "1.18.33"): {**_ALL, "D8": "partial"},
+    ("opencode", "served", "1.18.33"): {**_ALL, "D8": "partial"},
+    ("pi", "extension", "0.87.1"): {**_ALL, "D8": "partial"},
+    ("reference", "seat", ANY_VERSION): _ALL,
+}
 
 
 def proven(harness: str, transport: str, version: str | None, proofs: Proofs = SHIPPED) -> Levels:
     """What is known to work; nothing for a version that nobody has looked at."""
     exact = proofs.get((harness, transport, version or ""))
     return exact if exact is not None else proofs.get((harness, transport, ANY_VERSION), {})
+
+
+class Proof(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a probe on one of our machines found.  It is stored, and counts for more than what we ship."""
+
+    workspace_id: int
+    route: str
+    harness: str
+    transport: str
+    version: str
+    levels: str  # JSON: level → result
+    verdicts: str  # JSON: every level with its reason and what was seen
+    proven_by: str
+    proven_at: int
+
+
+def route_of(harness: str, transport: str, version: str) -> str:
+    """What a proof is stored and found by."""
+    return f"{harness} {transport} {version}"

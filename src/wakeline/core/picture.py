@@ -8,6 +8,7 @@ refusal leaves no trace.  Every row is put whole and at most once per key, so th
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ import msgspec
 from wakeline.core.bridge import Bridge
 from wakeline.core.cursor import Cursor
 from wakeline.core.delivery import Delivery, DeliveryStep
+from wakeline.core.level import Proof
 from wakeline.core.log import LogEntry, Workspace
 from wakeline.core.message import Message, Receipt
 from wakeline.core.principal import Principal
@@ -69,6 +71,7 @@ class Needs(msgspec.Struct):
     waits: bool = False
     bridges: set[str] = msgspec.field(default_factory=set)  # hosts
     wakes: set[tuple[str, int]] = msgspec.field(default_factory=set)  # (subscription, log_id)
+    proofs: set[str] = msgspec.field(default_factory=set)  # routes
 
 
 class Facts(msgspec.Struct):
@@ -96,6 +99,7 @@ class Facts(msgspec.Struct):
     waits: list[Wait] = []
     guests: list[tuple[str, str]] = []
     bridges: list[Bridge] = []
+    proofs: list[Proof] = []
 
 
 class Changes:
@@ -119,6 +123,7 @@ class Changes:
         "message_marks",
         "messages",
         "principals",
+        "proofs",
         "receipts",
         "refusals",
         "sessions",
@@ -159,9 +164,13 @@ class Changes:
         self.consumers: dict[str, Consumer] = {}
         self.waits: dict[str, Wait] = {}
         self.bridges: dict[str, Bridge] = {}
+        self.proofs: dict[str, Proof] = {}
 
     def __bool__(self) -> bool:
-        return any(getattr(self, name) for name in self.__slots__)
+        return any(_tables(self))
+
+
+_tables = attrgetter(*Changes.__slots__)
 
 
 class Picture:
@@ -189,6 +198,7 @@ class Picture:
         self.consumers = {row.name: row for row in facts.consumers}
         self.waits = {row.message_id: row for row in facts.waits}
         self.bridges = {row.host: row for row in facts.bridges}
+        self.proofs = {row.route: row for row in facts.proofs}
         self.guests = set(facts.guests)
         self.members: dict[str, dict[str, Member]] = {}
         for member in facts.members:
@@ -328,6 +338,9 @@ class Picture:
 
     def put_bridge(self, row: Bridge) -> None:
         self.bridges[row.host] = self.changes.bridges[row.host] = row
+
+    def put_proof(self, row: Proof) -> None:
+        self.proofs[row.route] = self.changes.proofs[row.route] = row
 
     def put_session(self, row: Session) -> None:
         self.sessions[row.session_id] = self.changes.sessions[row.session_id] = row

@@ -18,6 +18,7 @@ _words = msgspec.json.Decoder(list[str]).decode
 
 IDLE_WAKE = "D4"
 QUEUES = "queue_when_active"
+KEYSTROKES = "keystrokes"  # its human has let us type into it, which proves nothing
 
 
 def take_seat(
@@ -35,7 +36,7 @@ def take_seat(
     return Seat(
         session.session_id,
         presence_of(session, now, stale),
-        proven=is_proven(session),
+        proven=may_ring(session),
         queues=does_queue(session),
         context_full=exceeds_context(session, rules.context_gate_tokens),
         outstanding_until=_outstanding(session.session_id, deliveries, rules, now),
@@ -46,6 +47,11 @@ def take_seat(
 
 def does_queue(session: Session) -> bool:
     return QUEUES in _words(session.capabilities)
+
+
+def may_ring(session: Session) -> bool:
+    """By a proven way, or by the last resort, which its human chose for this one session."""
+    return is_proven(session) or KEYSTROKES in _words(session.capabilities)
 
 
 def is_proven(session: Session) -> bool:

@@ -26,6 +26,7 @@ R = TypeVar("R")
 
 Doorbell = Callable[[int], None]  # called with the workspace whose log grew; 0 means "look at all of them"
 Hear = Callable[[Appended], bool]  # offered what was appended; True: taken, nobody need look
+Wants = Callable[[], bool]  # are the rows themselves wanted, and not only where they are?
 
 
 class Command(Protocol[A_co]):
@@ -60,7 +61,7 @@ class Store(Protocol):
         """Several reads of one moment: nothing is committed between them."""
         ...
 
-    def on_commit(self, doorbell: Doorbell, hear: Hear | None = None) -> None:
+    def on_commit(self, doorbell: Doorbell, hear: Hear | None = None, wants: Wants | None = None) -> None:
         """Ring after every commit that grew the log, unless `hear` was offered what was appended and took it."""
         ...
 

@@ -18,6 +18,7 @@ from wakeline import wire
 from wakeline.core import policy
 from wakeline.core.ids import encode
 from wakeline.core.instant import from_datetime
+from wakeline.core.level import route_of
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
@@ -80,14 +81,25 @@ class Heartbeat(msgspec.Struct, frozen=True):
     def needs(self, needs: Needs) -> None:
         needs.handles.add(self.caller.handle)
         needs.sessions.update({self.named} if self.named is not None else {self.found or "", self.by_native_id})
+        needs.proofs.update(self._routes)
 
     def decide(self, picture: Picture) -> Session:
         policy.admit(picture, self.caller)
         before = self._known(picture)
         after = _spoken(before or self._new(picture), self.said, picture.now)
+        for route in self._routes & picture.proofs.keys():  # a probe counts for more than what is said
+            after = _replace(after, levels=picture.proofs[route].levels)
         picture.put_session(after)
         report(picture, self.caller.handle, before, after, self.attention)
         return after
+
+    @property
+    def _routes(self) -> set[str]:
+        """What a proof would be found by, if it says how it is reached; it does so when it registers."""
+        said = self.said
+        if said.harness and said.transport and said.harness_version:
+            return {route_of(said.harness, said.transport, said.harness_version)}
+        return set()
 
     # -- which session ------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from wakeline.core import policy
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller, Kind
-from wakeline.core.seat import is_proven
+from wakeline.core.seat import may_ring
 from wakeline.core.session import Session
 from wakeline.core.subscription import (
     Filters,
@@ -120,7 +120,7 @@ class EnsureDefault(msgspec.Struct, frozen=True):
         target = best_target(sessions_of(picture, handle), url=None, has_mcp=self.has_mcp)
         default = picture.subscriptions.get(default_id(self.workspace_id, handle))
         if any(row.trigger == Trigger.SENT_TO_ME for row in subscriptions_of(picture, handle)):
-            return None if default is None else _improve(picture, default, target)
+            return None if default is None else improve(picture, default, target)
         if default is not None:
             return None  # its owner removed it
         row = _new(
@@ -147,7 +147,7 @@ def subscriptions_of(picture: Picture, handle: str) -> list[Subscription]:
 
 
 def best_target(sessions: Iterable[Session], *, url: str | None, has_mcp: bool) -> Target:
-    if any(is_proven(session) for session in sessions):
+    if any(may_ring(session) for session in sessions):
         return Target.BRIDGE
     if url is not None:
         return Target.WEBHOOK
@@ -227,7 +227,7 @@ def _merge(picture: Picture, before: Subscription, route: Route) -> Subscription
     return row
 
 
-def _improve(picture: Picture, default: Subscription, target: Target) -> Subscription | None:
+def improve(picture: Picture, default: Subscription, target: Target) -> Subscription | None:
     """A default that nobody has touched follows the agent to a better route."""
     if default.status == SubscriptionStatus.RETIRED or not parse_metadata(default.metadata).is_default:
         return None

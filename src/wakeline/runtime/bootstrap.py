@@ -34,8 +34,8 @@ from wakeline.store.sqlite.lock import DataLock
 
 _log = logging.getLogger(__name__)
 
-# The event loop and the writer thread share one interpreter.  The default of 5 ms would make the writer wait that long
-# after every statement while the loop is busy; this keeps both moving (measured: ten times the posts under load).
+# The event loop shares its interpreter with threads that read large pages and index for search.  The default of 5 ms
+# would make each of them wait that long after every statement while the loop is busy; this keeps all moving.
 SWITCH_SECONDS = 0.0005
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 # Requests leave hardly any cycles behind.  Looking for them at the default of every 700 new objects took a tenth of the
@@ -134,7 +134,7 @@ async def _bridge(parts: Parts, settings: Settings) -> None:
     if not settings.bridge:
         return
     try:
-        await run_beside(parts.services, parts.store, settings.data, settings.bridge_host)
+        await run_beside(parts.services, parts.store, settings)
     except WakelineError as error:
         _log.error("this server runs without a bridge: %s", error.message)
 

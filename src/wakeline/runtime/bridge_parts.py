@@ -13,11 +13,17 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from wakeline.adapters.codex.adapter import Codex
+from wakeline.adapters.codex.queue import CodexQueue
 from wakeline.adapters.harness import HarnessAdapter
+from wakeline.adapters.opencode.adapter import OpencodeServed
+from wakeline.adapters.opencode.api import OpencodeServer
 from wakeline.adapters.seat import Seats
+from wakeline.adapters.tmux.adapter import Tmux
 from wakeline.core.level import SHIPPED
 from wakeline.core.queries import AllWorkspaces
 from wakeline.core.store import Store
+from wakeline.endpoint import invalid
 from wakeline.errors import Conflict, InvalidArgument, Unavailable
 from wakeline.runtime import clock, processes
 from wakeline.runtime.bridge import Bridge
@@ -25,7 +31,9 @@ from wakeline.runtime.crew import Crew
 from wakeline.runtime.desk import Desk, workspace_in
 from wakeline.runtime.host import HostLock, bind_seats
 from wakeline.runtime.lines import Line, LocalLine, RemoteLine
+from wakeline.runtime.settings import Settings
 from wakeline.service import Services
+from wakeline.version import VERSION
 from wakeline.wire.seat import LINE_BYTES
 
 NEW_WORKSPACES_SECONDS = 10.0
@@ -34,9 +42,26 @@ AGAIN_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 
 
-def adapters() -> list[HarnessAdapter]:
+def adapters(desk: Desk, settings: Settings, environ: Mapping[str, str]) -> list[HarnessAdapter]:
     """Those that call out to a harness; companions come to us."""
-    return []
+    homes = [Path(home).expanduser() for home in settings.codex_homes or [environ.get("CODEX_HOME") or "~/.codex"]]
+    return [
+        Codex(homes, desk.register, version=VERSION, steer=settings.codex_steer),
+        CodexQueue(processes.look),
+        OpencodeServed(_opencode_servers(settings, environ), desk.register),
+        Tmux(processes.look, processes.foreground),
+    ]
+
+
+def _opencode_servers(settings: Settings, environ: Mapping[str, str]) -> list[OpencodeServer]:
+    password = environ.get("OPENCODE_SERVER_PASSWORD")
+    if settings.opencode_servers and settings.opencode_password_file:
+        path = Path(settings.opencode_password_file).expanduser()
+        try:
+            password = path.read_text("utf-8").strip()
+        except OSError as error:
+            raise invalid("opencode_password_file", str(path), str(error.strerror)) from error
+    return [OpencodeServer(url, password) for url in settings.opencode_servers]
 
 
 def runtime_directory(environ: Mapping[str, str]) -> Path:
@@ -44,13 +69,14 @@ def runtime_directory(environ: Mapping[str, str]) -> Path:
 
 
 @asynccontextmanager
-async def seated(data: Path, host: str, lines: list[Line], *, strict: bool) -> AsyncIterator[Bridge]:
+async def seated(settings: Settings, host: str, lines: list[Line], *, strict: bool) -> AsyncIterator[Bridge]:
     """A bridge with its seats open.  Whoever enters runs it."""
     desk = Desk(host, processes.look, SHIPPED)
     seats = Seats(desk)
-    bridge = Bridge(lines, Crew(seats, adapters()), strict=strict, monotonic=time.monotonic)
+    crew = Crew(seats, adapters(desk, settings, os.environ))
+    bridge = Bridge(lines, crew, strict=strict, monotonic=time.monotonic)
     desk.serve(bridge)
-    listener, path = bind_seats(data, runtime_directory(os.environ), os.environ)
+    listener, path = bind_seats(settings.data, runtime_directory(os.environ), os.environ)
     server = await asyncio.start_unix_server(seats.serve, sock=listener, limit=LINE_BYTES)
     try:
         yield bridge
@@ -61,16 +87,16 @@ async def seated(data: Path, host: str, lines: list[Line], *, strict: bool) -> A
         path.unlink(missing_ok=True)
 
 
-async def run_beside(services: Services, store: Store, data: Path, host: str) -> None:
+async def run_beside(services: Services, store: Store, settings: Settings) -> None:
     """The bridge of a server's own host, for every workspace, until cancelled."""
-    name = host or processes.host_name()
-    with HostLock(data, clock.new_id()) as lock:
+    name = settings.bridge_host or processes.host_name()
+    with HostLock(settings.data, clock.new_id()) as lock:
 
         async def lines() -> list[Line]:
             workspaces = await store.read(AllWorkspaces())
             return [LocalLine(services, workspace, name, lock.bridge_id) for workspace in workspaces]
 
-        async with seated(data, name, await lines(), strict=False) as bridge, asyncio.TaskGroup() as group:
+        async with seated(settings, name, await lines(), strict=False) as bridge, asyncio.TaskGroup() as group:
             group.create_task(bridge.run())
             while True:
                 await asyncio.sleep(NEW_WORKSPACES_SECONDS)
@@ -78,12 +104,12 @@ async def run_beside(services: Services, store: Store, data: Path, host: str) ->
                     bridge.add(line)
 
 
-async def run_alone(data: Path, token: str, *, url: str | None, socket: str | None, host: str | None) -> None:
+async def run_alone(settings: Settings, token: str, *, url: str | None, socket: str | None, host: str | None) -> None:
     """Until told to stop.  Raises WakelineError when it may not serve this host."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    with HostLock(data, clock.new_id()) as lock:
+    with HostLock(settings.data, clock.new_id()) as lock:
         workspace = workspace_in(token)
         line = RemoteLine(workspace, lock.bridge_id, url=url, socket=socket, token=token)
         try:
@@ -91,7 +117,7 @@ async def run_alone(data: Path, token: str, *, url: str | None, socket: str | No
         except BaseException:
             await line.close()
             raise
-        async with seated(data, name, [line], strict=True) as bridge:
+        async with seated(settings, name, [line], strict=True) as bridge:
             await _until(stop, bridge, name)
 
 

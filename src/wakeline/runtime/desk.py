@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from wakeline.runtime.bridge import Bridge
 from wakeline.runtime.lines import Line
 from wakeline.wire.seat import Hello, Welcome
 
+_VISITED = ("harness", "native_id", "host", "cwd", "presence", "presence_source")
 ANNOUNCE_SECONDS = 3.0  # a harness waits for this answer before it begins its turn
 
 
@@ -52,11 +53,13 @@ class Desk:
             "pid_started_at": None if started_at is None else to_datetime(started_at).isoformat(),
             "wake_mode": hello.wake_mode,
             "capabilities": hello.capabilities,
-            "levels": _known_levels(proven(hello.harness, transport, hello.version, self._proofs)),
+            "levels": dict(proven(hello.harness, transport, hello.version, self._proofs)),
             "resumable": hello.resumable,
             "presence": hello.presence,
             "presence_source": hello.harness,
         }
+        if hello.visit and hello.transport is None:  # how it is reached is said by who reaches it
+            said = {name: said[name] for name in _VISITED}
         return {name: value for name, value in said.items() if value is not None}
 
     async def beat(self, token: str, session_id: str, **news: object) -> None:
@@ -99,8 +102,3 @@ def workspace_in(token: str) -> str:
         return str(claims["workspace_id"])
     except (IndexError, KeyError, TypeError, ValueError, binascii.Error, msgspec.MsgspecError) as error:
         raise Unauthorized("TOKEN_INVALID", "The token is not one that a companion could use.") from error
-
-
-def _known_levels(levels: Mapping[str, str]) -> dict[str, str]:
-    """As a session may say them."""
-    return {level: result if result in ("pass", "partial", "fail") else "unknown" for level, result in levels.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from functools import lru_cache, partial
 
 from cryptography.fernet import Fernet
 
@@ -14,14 +15,16 @@ from wakeline.errors import Unusable
 from wakeline.flow.plan import Planned
 from wakeline.runtime.secrets import unseal
 
+KEPT_KEYS = 256  # opening one takes longer than signing with it
+
 
 class Packer:
     """`now` in microseconds."""
 
     def __init__(self, box: Fernet, now: Callable[[], int], timeout: timedelta) -> None:
-        self._box = box
         self._now = now
         self._timeout = timeout
+        self._unseal = lru_cache(KEPT_KEYS)(partial(unseal, box))
 
     def pack(self, planned: Planned) -> Parcel:
         delivery, subscription = planned.delivery, planned.subscription
@@ -44,5 +47,5 @@ class Packer:
         opened = []
         for sealed in live_keys(subscription, self._now()):
             with suppress(Unusable):
-                opened.append(unseal(self._box, sealed))
+                opened.append(self._unseal(sealed))
         return tuple(opened)

@@ -42,6 +42,7 @@ from wakeline.service.log import Logs
 from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
 from wakeline.service.principals import Principals
+from wakeline.service.proofs import Proofs
 from wakeline.service.pushes import Pushes
 from wakeline.service.sessions import Sessions, Surroundings
 from wakeline.service.subscriptions import Keys, Subscriptions
@@ -69,7 +70,7 @@ async def open_store(settings: Settings) -> Store:
         from wakeline.store.postgres.store import PostgresStore  # noqa: PLC0415 - as said above
 
         return await PostgresStore.open(settings.database, clock.now)
-    return await SqliteStore.open(settings.data / "wakeline.db", clock.now)
+    return await SqliteStore.open(settings.data / "wakeline.db", clock.now, apart=True)
 
 
 async def assemble(settings: Settings, store: Store) -> Parts:
@@ -107,6 +108,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         hub=hub,
         pushes=pushes,
         bridges=Bridges(context, _rules(settings), sessions.view),
+        proofs=Proofs(context, _attention(settings)),
     )
     webhooks = _webhooks(settings)
     push = McpPush(pushes.push)
@@ -197,8 +199,13 @@ def _webhooks(settings: Settings) -> Webhooks:
 
 def _sessions(settings: Settings, context: Context, subscriptions: Subscriptions) -> Sessions:
     here = Surroundings(processes.host_name(), processes.look)
-    attention = Attention(settings.presence_stale_seconds * SECOND, settings.context_gate_tokens)
-    return Sessions(context, here, attention, settings.dormant_seconds * SECOND, subscriptions.ensure_default)
+    return Sessions(
+        context, here, _attention(settings), settings.dormant_seconds * SECOND, subscriptions.ensure_default
+    )
+
+
+def _attention(settings: Settings) -> Attention:
+    return Attention(settings.presence_stale_seconds * SECOND, settings.context_gate_tokens)
 
 
 def _concerns(row: LogEntry, caller: Caller) -> bool:

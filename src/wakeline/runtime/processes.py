@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 MICROSECONDS = 1_000_000
-_STATE, _START = 0, 19  # fields of /proc/<pid>/stat, counted behind the name
+_STATE, _FOREGROUND, _START = 0, 5, 19  # fields of /proc/<pid>/stat, counted behind the name
 _GONE = ("Z", "X", "x")  # ended, only not yet collected by its parent
 
 
@@ -26,6 +26,24 @@ def look(pid: int) -> tuple[bool, int | None]:
         return False, None
     since_boot = int(fields[_START]) * MICROSECONDS // os.sysconf("SC_CLK_TCK")
     return True, _booted_at() + since_boot
+
+
+def foreground(pid: int) -> int | None:
+    """The leader of the processes that have a process's terminal now, or None if it has none or nobody can tell."""
+    try:
+        fields = _read(f"/proc/{pid:d}/stat").rpartition(b")")[2].split()
+    except OSError:
+        return _ask_foreground(pid)
+    return int(fields[_FOREGROUND]) if int(fields[_FOREGROUND]) > 0 else None
+
+
+def _ask_foreground(pid: int) -> int | None:
+    """Where there is no /proc."""
+    import subprocess  # noqa: PLC0415 - most commands need not load it
+
+    done = subprocess.run(["ps", "-o", "tpgid=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    found = done.stdout.strip()
+    return int(found) if found.isdecimal() and int(found) > 0 else None
 
 
 def _booted_at() -> int:

@@ -86,6 +86,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     bridge_host: Annotated[
         str, Meta(max_length=200, description="The name of this host, as its sessions know it; empty: the system's.")
     ] = ""
+    codex_homes: Annotated[
+        tuple[str, ...],
+        Meta(description="The Codex homes whose threads the bridge follows; empty: CODEX_HOME, or ~/.codex."),
+    ] = ()
+    codex_steer: Annotated[
+        bool, Meta(description="Ring inside a running turn of Codex; what the model was just saying is lost.")
+    ] = False
+    opencode_servers: Annotated[
+        tuple[str, ...], Meta(description="The addresses of opencode servers whose sessions the bridge follows.")
+    ] = ()
+    opencode_password_file: Annotated[
+        str, Meta(description="A file with the password of these servers; empty: OPENCODE_SERVER_PASSWORD, or none.")
+    ] = ""
     heartbeat_seconds: Annotated[
         Amount, Meta(description="How often agents without a healthy push route get a pulse, in seconds; 0: never.")
     ] = 300

@@ -17,6 +17,7 @@ from wakeline.service.log import Logs
 from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
 from wakeline.service.principals import Principals
+from wakeline.service.proofs import Proofs
 from wakeline.service.pushes import Push, Pushes
 from wakeline.service.sessions import Sessions
 from wakeline.service.subscriptions import Subscriptions
@@ -44,3 +45,4 @@ class Services:
     hub: Hub
     pushes: Pushes
     bridges: Bridges
+    proofs: Proofs

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from wakeline.core.appended import Appended
-from wakeline.core.log import HOST_STREAM, PRINCIPAL_STREAM, THREAD_STREAM, LogEntry, Workspace
+from wakeline.core.log import CONTROL, HOST_STREAM, PRINCIPAL_STREAM, THREAD_STREAM, LogEntry, Workspace
 from wakeline.core.principal import Caller
 from wakeline.core.queries import AllWorkspaces, ControlAfter, Entry, LogAfter, LogMembers, WorkspaceById
 from wakeline.core.store import Store
@@ -27,7 +27,6 @@ _log = logging.getLogger(__name__)
 
 PAGE = 100
 RETRY_SECONDS = 1.0
-CONTROL = frozenset({"token.revoked", "agent.changed", "subscription.created"})
 
 
 class _Place:
@@ -57,7 +56,7 @@ class Hub:
         self._control: list[Callable[[LogEntry], None]] = []
         self.streams: set[Stream[Any]] = set()
         self.closed = False
-        store.on_commit(self.look, self.hear)
+        store.on_commit(self.look, self.hear, self.is_heard)
 
     def look(self, workspace_id: int) -> None:
         self._pending.add(workspace_id)
@@ -67,13 +66,21 @@ class Hub:
         """Hand out a batch of our own if it is what comes next; whether it was."""
         place = self._places.get(appended.workspace_id)
         # What was rung for or is being read may lie before it, also where the positions alone do not show it.
-        if place is None or self._pending or self._following or place.tail != appended.rows[0].log_id - 1:
+        if place is None or self._pending or self._following or place.tail != appended.first - 1:
             return False
-        if self._is_heard(place):
-            self._hand_out(place, appended.entries(), appended.audience())
-        place.tail = appended.rows[-1].log_id
-        self._tell_control(row for row in appended.rows if row.kind in CONTROL)
+        if appended.entries is not None:
+            self._hand_out(place, appended.entries, appended.audience)
+        elif self._is_heard(place):  # nobody listened yet when it was written
+            return False
+        else:
+            self._ring_hosts(place, appended.control)
+        place.tail = appended.last
+        self._tell_control(appended.control)
         return True
+
+    def is_heard(self) -> bool:
+        """Does anybody listen, in any workspace?"""
+        return bool(self._waiters) or any(self._is_heard(place) for place in self._places.values())
 
     def on_control(self, hear: Callable[[LogEntry], None]) -> None:
         """Hear of rows that change who may do what, wherever they were written."""
@@ -120,6 +127,7 @@ class Hub:
             else:
                 [workspace] = await self._store.read(WorkspaceById(workspace_id))
                 rows = await self._store.read(ControlAfter(workspace_id, place.tail, workspace.last_log_id, PAGE))
+                self._ring_hosts(place, rows)
                 self._tell_control(rows)
                 if len(rows) < PAGE:
                     # A stream may have joined while we read: it joined at the old tail, so its rows must be read.
@@ -130,7 +138,8 @@ class Hub:
                     place.tail = rows[-1].log_id
 
     def _is_heard(self, place: _Place) -> bool:
-        return bool(place.everything or place.by_handle or place.by_host or place.mail or self._waiters)
+        """By somebody for whom any row may be: a bridge hears of its own rows as control rows."""
+        return bool(place.everything or place.by_handle or place.mail or self._waiters)
 
     async def _publish(self, workspace_id: int, place: _Place, page: list[Entry]) -> None:
         last = page[-1].log.log_id
@@ -152,6 +161,13 @@ class Hub:
                 waiter.ring.set()
             if entry.message is not None and place.mail:
                 self._ring_for_mail(place, audience.get(entry.log.log_id, ()))
+
+    def _ring_hosts(self, place: _Place, rows: Iterable[LogEntry]) -> None:
+        """A bridge only has to look, so a row that it is told of twice does no harm."""
+        for row in rows if place.by_host else ():
+            for stream in place.by_host.get(row.stream.removeprefix(HOST_STREAM), ()):
+                if row.log_id > stream.after:
+                    stream.offer(Published(Entry(row, None), place.epoch))
 
     def _ring_for_mail(self, place: _Place, handles: Iterable[str]) -> None:
         for handle in handles:

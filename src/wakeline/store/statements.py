@@ -19,6 +19,7 @@ import msgspec
 from wakeline.core.bridge import Bridge
 from wakeline.core.cursor import Cursor
 from wakeline.core.delivery import Delivery, DeliveryStep
+from wakeline.core.level import Proof
 from wakeline.core.log import LogEntry, Workspace
 from wakeline.core.message import Message, Receipt
 from wakeline.core.principal import Principal
@@ -68,6 +69,7 @@ ROWS: dict[str, type[msgspec.Struct]] = {
     "delivery_step": DeliveryStep,
     "cursor": Cursor,
     "bridge": Bridge,
+    "proof": Proof,
 }
 
 _columns = re.compile(r"\{(\w+)(?: (from )?(\w+))?\}")

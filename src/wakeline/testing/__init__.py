@@ -1,1 +1,1 @@
-"""Shipped help for tests: a real server in a process of its own, for our tests, our benchmarks and yours."""
+"""Shipped help for tests: a real server as a child process, a model that says what it is told, real harnesses."""

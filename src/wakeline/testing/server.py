@@ -77,6 +77,13 @@ class ServerProcess:
         return self._process.pid
 
     @property
+    def writer_pid(self) -> int:
+        """The process that writes its SQLite database."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        [pid] = [pid for pid in children if b"wakeline.store.sqlite.apart" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        return int(pid)
+
+    @property
     def output(self) -> str:
         return "".join(self._output)
 
@@ -140,6 +147,8 @@ class ServerProcess:
     ) -> None:
         if self._process is not None and self._process.poll() is None:
             self.stop()
+        elif self._process is not None:
+            self._wait()  # it has ended by itself, or somebody ended it
 
     # -- talking to it ------------------------------------------------------------------------------------------------
 

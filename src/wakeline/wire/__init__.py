@@ -103,6 +103,7 @@ from wakeline.wire.principals import (
     TokensQuery,
     TokenView,
 )
+from wakeline.wire.proofs import Proofs, ProofView, RecordProof, VerdictSaid
 from wakeline.wire.sessions import (
     SHARED_WITH_PEERS,
     Attended,
@@ -238,6 +239,8 @@ __all__ = [
     "Posted",
     "Presence",
     "Priority",
+    "ProofView",
+    "Proofs",
     "Prune",
     "Pruned",
     "PutBlock",
@@ -248,6 +251,7 @@ __all__ = [
     "Ready",
     "Reason",
     "ReceiptView",
+    "RecordProof",
     "RefusalView",
     "Refusals",
     "ReportObservations",
@@ -290,6 +294,7 @@ __all__ = [
     "TokenView",
     "Tokens",
     "TokensQuery",
+    "VerdictSaid",
     "WakeAction",
     "WakeFilters",
     "WakeKey",

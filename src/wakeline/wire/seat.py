@@ -31,7 +31,11 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hello(Line, frozen=True, kw_only=True):
-    """The first line: who the session is, and the agent's own token, which proves whose it is."""
+    """The first line: who the session is, and the agent's own token, which proves whose it is.
+
+    `visit`: it comes only to say something of a session that is reached another way, as a hook's command does.  When it
+    goes, the session does not end.
+    """
 
     protocol: int
     token: str
@@ -45,17 +49,21 @@ class Hello(Line, frozen=True, kw_only=True):
     capabilities: Annotated[list[Tag], Meta(max_length=32)] = []
     resumable: bool = False
     presence: Presence = "unknown"
+    visit: bool = False
+    type: str = "hello"
 
 
 class PresenceSaid(Line, frozen=True, kw_only=True):
     presence: Presence
     turn_id: Text | None = None
+    type: str = "presence"
 
 
 class Renamed(Line, frozen=True, kw_only=True):
     """The harness calls the same session by another id from now on."""
 
     native_id: Text
+    type: str = "renamed"
 
 
 class TurnStarted(Line, frozen=True, kw_only=True):
@@ -63,22 +71,26 @@ class TurnStarted(Line, frozen=True, kw_only=True):
 
     turn_id: Text | None = None
     text: str = ""
+    type: str = "turn_started"
 
 
 class InjectedSaid(Line, frozen=True, kw_only=True):
     marks: list[str] = []
     turn_id: Text | None = None
+    type: str = "injected"
 
 
 class TurnEnded(Line, frozen=True, kw_only=True):
     turn_id: Text | None = None
     status: TurnStatus = "completed"
     last: str = ""
+    type: str = "turn_ended"
 
 
 class ContextSaid(Line, frozen=True, kw_only=True):
     tokens: Count
     limit: Count | None = None
+    type: str = "context"
 
 
 class Rung(Line, frozen=True, kw_only=True):
@@ -88,6 +100,7 @@ class Rung(Line, frozen=True, kw_only=True):
     result: Rang
     reason: str | None = None
     detail: str | None = None
+    type: str = "rung"
 
 
 # -- from the bridge --------------------------------------------------------------------------------------------------
@@ -111,15 +124,15 @@ class RingSaid(Line, frozen=True, kw_only=True):
     id: str
     mark: str
     text: str
-    policy: str
-    presence_at_plan: str
+    policy: str = "immediate"
+    presence_at_plan: str = "unknown"
     type: str = "ring"
 
 
 class AnnounceSaid(Line, frozen=True, kw_only=True):
     """What to add to the turn that begins, through the harness's own hook; null: nothing."""
 
-    text: str | None
-    marks: list[str]
+    text: str | None = None
+    marks: list[str] = []
     turn_id: str | None = None
     type: str = "announce"

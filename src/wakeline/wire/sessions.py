@@ -11,7 +11,7 @@ from wakeline.wire.common import Answer, Handle, Instant, Limit, Moment, Query, 
 Presence = Literal["unknown", "idle", "active", "waitingOnApproval", "userTyping"]
 WakeMode = Literal["socket", "file-watch", "native-push", "app-server", "piggyback", "none"]
 Level = Annotated[str, Meta(pattern=r"^D[0-8]$(?!\n)", examples=["D4"])]
-Proof = Literal["pass", "partial", "fail", "unknown"]
+Proof = Literal["pass", "partial", "fail", "conditional", "n/a", "unknown"]
 Word = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$(?!\n)", examples=["claude-code"])]
 Text = Annotated[str, Meta(min_length=1, max_length=200)]
 Path = Annotated[str, Meta(min_length=1, max_length=4096)]

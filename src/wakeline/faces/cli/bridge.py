@@ -21,11 +21,11 @@ def bridge(context: Context) -> int:
     import logging
     import os
     import sys
-    from pathlib import Path
 
     from wakeline.endpoint import find_endpoint
     from wakeline.errors import Unauthorized
     from wakeline.runtime.bridge_parts import run_alone
+    from wakeline.runtime.settings import load
 
     given = context.arguments
     logging.basicConfig(level="INFO", format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
@@ -39,7 +39,8 @@ def bridge(context: Context) -> int:
             "Make one with 'wakeline token create --bridge HOST', and give it by --token-file or WAKELINE_TOKEN.",
         )
     place = {"url": endpoint.url, "socket": endpoint.socket}
-    asyncio.run(run_alone(Path(endpoint.data or "."), endpoint.token, host=given.host, **place))
+    settings, _ = load({"data": endpoint.data}, context.environ)
+    asyncio.run(run_alone(settings, endpoint.token, host=given.host, **place))
     return OK
 
 

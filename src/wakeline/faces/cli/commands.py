@@ -32,6 +32,8 @@ GROUPS = {
     "deliveries": "wakes on their way, with every step",
     "session": "running instances of agents",
     "wake": "what wakes an agent, and by which route",
+    "seat": "what runs inside a harness, started by it",
+    "hook": "what the hooks of harnesses call",
     "dead-letter": "mail that could not be brought to anybody",
     "grant": "who may do what beyond the open rules",
     "block": "whose mail is not wanted",
@@ -42,6 +44,9 @@ GROUPS = {
 INDEX = {
     "up": ("up", "run the server"),
     "bridge": ("bridge", "ring inside the sessions of this host, for a server elsewhere"),
+    "connect": ("connect", "wire a harness to this server, so that mail wakes its sessions"),
+    "disconnect": ("connect", "take a connection away, and put every file back as it was"),
+    "run": ("run", "start a harness ready-wired, without writing into its configuration"),
     "mcp": ("mcp", "speak MCP on stdin and stdout"),
     "send": ("send", "post a message"),
     "ask": ("send", "post a message and wait for the reply"),
@@ -61,6 +66,7 @@ INDEX = {
     "session heartbeat": ("sessions", "say that a session is there and how it is; hear of mail"),
     "session list": ("sessions", "list sessions"),
     "session end": ("sessions", "say that a session has ended"),
+    "hook codex": ("codex", "tell how a Codex session is, and announce its mail in its turn"),
     "wake subscribe": ("wake", "be woken by what happens"),
     "wake list": ("wake", "list wake subscriptions"),
     "wake show": ("wake", "show a wake subscription, with how it is and what it did"),
@@ -68,6 +74,8 @@ INDEX = {
     "wake unsubscribe": ("wake", "remove a wake subscription"),
     "wake resume": ("wake", "try a degraded route again"),
     "wake rotate-key": ("wake", "make a new signing key, and print it once"),
+    "seat claude-code": ("seat", "serve a Claude Code session: the tools, and the doorbell"),
+    "seat hook": ("seat", "wait for the doorbell, as a hook of a Claude Code without an inbox socket"),
     "agent add": ("identity", "add an agent or a human, and print a token once"),
     "agent list": ("identity", "list agents and humans"),
     "agent role": ("identity", "set an agent's roles"),
@@ -96,7 +104,8 @@ INDEX = {
     "prune": ("operations", "remove old log rows now"),
     "backup": ("copies", "copy the database while it is in use"),
     "restore": ("copies", "put a backup in place of the database"),
-    "doctor": ("doctor", "check that everything works"),
+    "doctor": ("doctor", "check that everything works, probe a harness, or ring a live session"),
+    "levels": ("levels", "show what was proven of each way into a harness"),
     "config": ("config", "list every setting and where it came from"),
     "completion": ("completion", "print a completion script for a shell"),
     "version": ("config", "print the version"),
@@ -106,10 +115,11 @@ INDEX = {
 class Command:
     """One command: what it takes, what it does, and how people use it.
 
-    `remote` commands call the server and take the options that say where it is and who we are.
+    `remote` commands call the server and take the options that say where it is and who we are.  One that `passes` hands
+    what stands behind '--' on to another program, untouched.
     """
 
-    __slots__ = ("arguments", "examples", "remote", "run", "usage")
+    __slots__ = ("arguments", "examples", "passes", "remote", "run", "usage")
 
     def __init__(
         self,
@@ -119,8 +129,10 @@ class Command:
         usage: str = "",
         examples: tuple[str, ...],
         remote: bool = True,
+        passes: bool = False,
     ) -> None:
         self.run, self.arguments, self.usage, self.examples, self.remote = run, arguments, usage, examples, remote
+        self.passes = passes
 
 
 def load(name: str) -> Command:

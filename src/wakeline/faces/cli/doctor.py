@@ -1,5 +1,7 @@
 """`doctor`: does everything work here?  Versions, data directory, store, socket and server, one line each, with what
 was seen.  It looks only: it repairs nothing and needs no right that the server does not give to anybody.
+
+With a harness it is the physical probe (`doctor_harness.py`), with `--live` a ring at a session (`doctor_live.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import apsw
 import wakeline
 from wakeline.calls import Call
 from wakeline.endpoint import Endpoint, find_endpoint
+from wakeline.faces.cli.arguments import handle
 from wakeline.faces.cli.commands import FAILED, OK, Command
 from wakeline.faces.cli.exchange import attempt
 from wakeline.faces.cli.text import one_line, pad, paint
@@ -24,6 +27,8 @@ from wakeline.runtime.settings import Settings, load, show
 from wakeline.store.sqlite.backup import DATABASE, check
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
     from wakeline.faces.cli.context import Context
 
 PROBE_SECONDS = 10.0
@@ -39,7 +44,30 @@ class Finding(NamedTuple):
     detail: str
 
 
+def _arguments(parser: ArgumentParser) -> None:
+    add = parser.add_argument
+    harnesses = ("claude-code", "codex", "opencode", "pi", "all")
+    add("harness", nargs="?", choices=harnesses, metavar="HARNESS", help=f"probe this one: {', '.join(harnesses)}")
+    add("--fetch", action="store_true", help="install the version that we know into the cache, if there is none")
+    add("--no-keep", action="store_false", dest="keep", help="do not tell the server what was proven")
+    add("--live", type=handle, metavar="@AGENT", help="ring this agent's live session, and say by which path it came")
+    add("--yes", action="store_true", help="with --live: ring without asking")
+
+
 def doctor(context: Context) -> int:
+    given = context.arguments
+    if given.live:
+        from wakeline.faces.cli.doctor_live import ring
+
+        return ring(context)
+    if given.harness or given.fetch:
+        from wakeline.faces.cli.doctor_harness import probe
+
+        return probe(context)
+    return _look(context)
+
+
+def _look(context: Context) -> int:
     settings, _ = load(context.flags, context.environ)
     endpoint = find_endpoint(context.flags, context.environ, operator=False)
     findings = [
@@ -131,5 +159,16 @@ def _view(answer: dict[str, Any]) -> str:
 
 
 COMMANDS = {
-    "doctor": Command(doctor, examples=("wakeline doctor", "wakeline doctor -o json")),
+    "doctor": Command(
+        doctor,
+        arguments=_arguments,
+        usage="[HARNESS]",
+        examples=(
+            "wakeline doctor",
+            "wakeline doctor -o json",
+            "wakeline doctor claude-code",
+            "wakeline doctor all --fetch",
+            "wakeline doctor --live @bob",
+        ),
+    ),
 }

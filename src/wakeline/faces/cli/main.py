@@ -51,7 +51,11 @@ def _dispatch(words: Sequence[str]) -> int:
     if name not in INDEX:
         return _explain(name, rest)
     command = load(name)
+    passed: list[str] = []
+    if command.passes and "--" in rest:
+        rest, passed = rest[: rest.index("--")], rest[rest.index("--") + 1 :]
     arguments = build(name, command).parse_intermixed_args(rest)
+    arguments.passed = passed
     return command.run(Context(arguments, os.environ))
 
 

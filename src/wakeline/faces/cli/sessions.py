@@ -75,7 +75,7 @@ def _place(given: Namespace) -> dict[str, Any]:
     place = {"host": given.host or (None if named else here), "cwd": given.cwd or (None if named else _here())}
     if given.pid is not None:
         place["pid"] = given.pid
-        place["pid_started_at"] = _started(look(given.pid)[1]) if given.host in (None, here) else None
+        place["pid_started_at"] = started(look(given.pid)[1]) if given.host in (None, here) else None
     return place
 
 
@@ -86,7 +86,7 @@ def _here() -> str | None:
         return None
 
 
-def _started(instant: int | None) -> str | None:
+def started(instant: int | None) -> str | None:
     if instant is None:
         return None
     from time import gmtime, strftime

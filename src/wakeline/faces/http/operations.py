@@ -250,6 +250,14 @@ async def _manage_wake_subscription(call: Call) -> wire.ManagedWake:
     return await call.services.wake_protocol.manage(call.caller, call.body)
 
 
+async def _record_proof(call: Call) -> wire.ProofView:
+    return await call.services.proofs.record(call.caller, call.body)
+
+
+async def _list_proofs(call: Call) -> wire.Proofs:
+    return await call.services.proofs.list(call.caller)
+
+
 async def _attend_bridge(call: Call) -> wire.BridgeAttended:
     return await call.services.bridges.attend(call.caller, call.body)
 
@@ -400,6 +408,9 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("POST", "/v1/manage-wake-subscription", "manage_wake_subscription",
               "All of it through one call, spelled as the wake protocol does", _manage_wake_subscription,
               wire.ManagedWake, body=wire.ManageWake),
+    Operation("POST", "/v1/proofs", "record_proof", "Keep what a probe of a harness found; routing goes by it",
+              _record_proof, wire.ProofView, body=wire.RecordProof),
+    Operation("GET", "/v1/proofs", "list_proofs", "What was proven of ways into harnesses", _list_proofs, wire.Proofs),
     Operation("POST", "/v1/bridge/attend", "attend_bridge", "Take or renew the lease on the bridge's host",
               _attend_bridge, wire.BridgeAttended, body=wire.AttendBridge, bridge=True),
     Operation("POST", "/v1/bridge/leave", "leave_bridge", "Give the lease back", _leave_bridge, wire.BridgeLeft,

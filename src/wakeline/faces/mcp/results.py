@@ -28,6 +28,11 @@ def success(tool: Tool, answer: Any) -> dict[str, Any]:
     return _result(quoted(text), {"note": NOTE, **plain})
 
 
+def plain(answer: dict[str, Any]) -> dict[str, Any]:
+    """Nothing but the text: a harness that reads the answer of its own hook takes no other."""
+    return {"content": [{"type": "text", "text": _encode(answer).decode()}], "resultType": "complete"}
+
+
 def quoted(text: str) -> str:
     return _OPEN + text.replace("<", "\\u003c") + _CLOSE
 

@@ -6,7 +6,7 @@ It holds no state of its own.  `Face` says for each request through which backen
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -27,6 +27,9 @@ _log = logging.getLogger(__name__)
 
 Context = ServerRequestContext[Any, Any]
 
+# A tool that is not in the list: a harness's own hooks call it, and the model does not know of it.
+Unlisted = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
 
 class Face(Protocol):
     """What the two transports know, and the server does not."""
@@ -44,9 +47,10 @@ class Face(Protocol):
 class Wakeline:
     """The handlers of every request."""
 
-    def __init__(self, face: Face, *, channel: bool = False) -> None:
+    def __init__(self, face: Face, *, channel: bool = False, unlisted: Mapping[str, Unlisted] | None = None) -> None:
         self._face = face
         self._channel = channel
+        self._unlisted = unlisted or {}
         self._tools = types.ListToolsResult.model_validate({"tools": schemas.listed()})
 
     async def list_tools(self, ctx: Context, params: object) -> types.ListToolsResult:
@@ -54,6 +58,8 @@ class Wakeline:
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         tool = BY_NAME.get(params.name)
+        if tool is None and params.name in self._unlisted:
+            return results.plain(await self._unlisted[params.name](params.arguments or {}))
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name[:80]!r}.")
         try:
@@ -138,9 +144,11 @@ class Advertise:
         return result
 
 
-def build(face: Face, *, events_too: bool = False, channel: bool = False) -> Server[None]:
+def build(
+    face: Face, *, events_too: bool = False, channel: bool = False, unlisted: Mapping[str, Unlisted] | None = None
+) -> Server[None]:
     """`events_too`: the draft MCP Events.  `channel`: hints go out as Claude Code's channels take them."""
-    ours = Wakeline(face, channel=channel)
+    ours = Wakeline(face, channel=channel, unlisted=unlisted)
     server: Server[None] = Server(
         "wakeline",
         version=VERSION,

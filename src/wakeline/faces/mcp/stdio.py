@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from mcp.server.stdio import stdio_server
 
 from wakeline.faces.mcp.backend import Backend
-from wakeline.faces.mcp.server import Context, build
+from wakeline.faces.mcp.server import Context, Unlisted, build
 
 
 class Pipe:
@@ -32,9 +32,9 @@ class Pipe:
         return nothing
 
 
-async def serve(backend: Backend) -> None:
+async def serve(backend: Backend, unlisted: Mapping[str, Unlisted] | None = None) -> None:
     """Until stdin ends."""
     async with asyncio.TaskGroup() as group:
-        server = build(Pipe(backend, group))
+        server = build(Pipe(backend, group), unlisted=unlisted)
         async with stdio_server() as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())

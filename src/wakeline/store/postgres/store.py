@@ -10,7 +10,7 @@ import msgspec
 
 from wakeline.core.message import Message
 from wakeline.core.queries import Query
-from wakeline.core.store import Command, Doorbell, Hear, Search
+from wakeline.core.store import Command, Doorbell, Hear, Search, Wants
 from wakeline.errors import WakelineError
 from wakeline.store import statements
 from wakeline.store.chores import Chores, Step
@@ -92,7 +92,7 @@ class PostgresStore(Chores):
 
     # -- the doorbell -------------------------------------------------------------------------------------------------
 
-    def on_commit(self, doorbell: Doorbell, hear: Hear | None = None) -> None:
+    def on_commit(self, doorbell: Doorbell, hear: Hear | None = None, wants: Wants | None = None) -> None:
         """Nobody is offered rows: other nodes' come in between, so what is next must be read anyway."""
         self._doorbells.append(doorbell)
 

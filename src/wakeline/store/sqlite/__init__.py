@@ -1,1 +1,1 @@
-"""The embedded store: one SQLite file in WAL mode, one writer thread, readers beside it."""
+"""The embedded store: one SQLite file in WAL mode, one writer, readers beside it."""

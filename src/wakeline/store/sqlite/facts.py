@@ -9,6 +9,8 @@ driver could hand them over.
 from __future__ import annotations
 
 from functools import cache
+from itertools import compress
+from operator import attrgetter
 from typing import Any, get_type_hints
 
 import apsw
@@ -68,6 +70,7 @@ PARTS: dict[str, tuple[tuple[str, str], ...]] = {
     "waits": (("waits", "waits"),),
     "bridges": (("bridges", "bridges"),),
     "wakes": (("wakes", "wakes"),),
+    "proofs": (("proofs", "proofs"),),
 }
 
 _encode = msgspec.json.Encoder().encode
@@ -89,7 +92,7 @@ class Loader:
 
     def begin(self) -> None:
         """In the transaction, before the first load: what somebody else has changed is not known any more."""
-        others = self._connection.pragma("data_version")
+        others = self._connection.execute("PRAGMA data_version").get
         if others != self._others:
             self._others = others
             self.forget()
@@ -126,8 +129,11 @@ class Loader:
         return _facts(workspace_id, now, kinds, documents)
 
 
+_needs = attrgetter(*PARTS)
+
+
 def _asked(needs: Needs) -> tuple[str, ...]:
-    return tuple(name for name in PARTS if getattr(needs, name))
+    return tuple(compress(PARTS, _needs(needs)))
 
 
 @cache

@@ -1,6 +1,6 @@
 """What the writer knows of one workspace without asking: facts that earlier batches read or wrote.
 
-One server owns the file and one thread writes it, so what was read stays true until we change it ourselves.  After
+One server owns the file and one process writes it, so what was read stays true until we change it ourselves.  After
 anything but a committed batch (a chore, a failure, another program's write) all of this is forgotten.  Kept is what
 nearly every post asks for: principals, who holds a role, threads with all of their members, and a sender's bucket,
 grants, blocks and causes.

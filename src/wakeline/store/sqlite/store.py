@@ -1,10 +1,11 @@
-"""The store over SQLite: the writer thread, readers, and the search index, behind the one interface."""
+"""The store over SQLite: the one writer, readers, and the search index, behind the one interface."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,12 +15,14 @@ import msgspec
 from wakeline.core.appended import Appended
 from wakeline.core.message import Message
 from wakeline.core.queries import Query
-from wakeline.core.store import Command, Doorbell, Hear, Search
+from wakeline.core.store import Command, Doorbell, Hear, Search, Wants
+from wakeline.errors import WakelineError
 from wakeline.store import statements
 from wakeline.store.chores import Chores, Step
+from wakeline.store.sqlite.apart import ProcessWriter
 from wakeline.store.sqlite.connection import connect, prepare, translated
 from wakeline.store.sqlite.search import SearchIndex
-from wakeline.store.sqlite.writer import Writer
+from wakeline.store.sqlite.writer import ThreadWriter, Writer
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -31,21 +34,27 @@ _STRETCHES = frozenset({"wake_messages", "wake_rows", "unblocked"})
 
 
 class SqliteStore(Chores):
-    def __init__(self, database: Path, clock: Callable[[], int], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, database: Path, clock: Callable[[], int], *, apart: bool = False) -> None:
         self._clock = clock
-        self._doorbells: list[tuple[Doorbell, Hear | None]] = []
-        self._writing = prepare(database, clock())
+        self._doorbells: list[tuple[Doorbell, Hear | None, Wants | None]] = []
+        writing = prepare(database, clock())
         self._reading = connect(database, readonly=True)
         self._search = SearchIndex(database.with_name("search.db"), database)
         self._database = database
         self._pool = ThreadPoolExecutor(max_workers=3, thread_name_prefix="wakeline-reader")
         self._pooled: list[apsw.Connection] = []
         self._closing = False
-        self._writer = Writer(self._writing, clock, loop, self._ring)
+        self._writer: Writer
+        if apart:
+            writing.close()
+            self._writer = ProcessWriter(database, clock, self._ring, self._wanted)
+        else:
+            self._writer = ThreadWriter(writing, clock, self._ring, self._wanted)
 
     @classmethod
-    async def open(cls, database: Path, clock: Callable[[], int]) -> SqliteStore:
-        return cls(database, clock, asyncio.get_running_loop())
+    async def open(cls, database: Path, clock: Callable[[], int], *, apart: bool = False) -> SqliteStore:
+        """`apart`: what is written is written by a process of its own, as a server wants it."""
+        return cls(database, clock, apart=apart)
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
@@ -54,22 +63,18 @@ class SqliteStore(Chores):
         return answer
 
     async def transact(self, steps: Sequence[Step]) -> list[int]:
-        def work(connection: apsw.Connection) -> list[int]:
-            counts = []
-            for name, parameters in steps:
-                self._execute(connection, name, parameters).fetchall()
-                counts.append(connection.changes())
-            return counts
-
-        counts: list[int] = await self._writer.run(work)
+        counts: list[int] = await self._writer.submit(tuple(steps))
         return counts
 
-    def on_commit(self, doorbell: Doorbell, hear: Hear | None = None) -> None:
-        self._doorbells.append((doorbell, hear))
+    def on_commit(self, doorbell: Doorbell, hear: Hear | None = None, wants: Wants | None = None) -> None:
+        self._doorbells.append((doorbell, hear, wants))
+
+    def _wanted(self) -> bool:
+        return any(wants() for _, _, wants in self._doorbells if wants is not None)
 
     def _ring(self, batch: Sequence[Appended]) -> None:
         for appended in batch:
-            for doorbell, hear in self._doorbells:
+            for doorbell, hear, _ in self._doorbells:
                 if hear is None or not hear(appended):
                     doorbell(appended.workspace_id)
 
@@ -136,7 +141,7 @@ class SqliteStore(Chores):
         with translated():
             self._reading.execute("SELECT count(*) FROM workspaces").fetchall()
         if self._writer.trouble is None:
-            await self._writer.run(lambda _: None)  # is the way to the lock free?
+            await self.transact([])  # is the way to the lock free?
         else:
             await self.transact([("touch_workspaces", {})])  # a full disk shows only when something is written
         return [("store", True, f"SQLite {apsw.sqlite_lib_version()}, writable")]
@@ -146,8 +151,10 @@ class SqliteStore(Chores):
         await self._writer.close()
         self._pool.shutdown()
         self._search.close()
-        for connection in (*self._pooled, self._reading, self._writing):
+        for connection in (*self._pooled, self._reading):
             connection.close()
+        with suppress(WakelineError):  # who can write and is the last to close empties the write-ahead log
+            connect(self._database).close()
 
 
 def _is_bounded(query: Query[Any]) -> bool:

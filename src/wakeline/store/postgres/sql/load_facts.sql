@@ -215,6 +215,10 @@ SELECT json_build_object(
       UNION SELECT s.host FROM asked_sessions s JOIN plan_subscriptions k ON k.handle = s.handle) AS asked
     CROSS JOIN LATERAL (
       SELECT * FROM bridges WHERE workspace_id = :workspace_id AND host = asked.host OFFSET 0) found),
+  'proofs', (SELECT coalesce(json_agg(json_build_array({proof found})), '[]')
+    FROM unnest(:proofs::text[]) AS asked (route)
+    CROSS JOIN LATERAL (
+      SELECT * FROM proofs WHERE workspace_id = :workspace_id AND route = asked.route OFFSET 0) found),
   'waits', (SELECT coalesce(json_agg(json_build_array({wait found})), '[]') FROM waits found
     WHERE found.workspace_id = :workspace_id AND :waits::boolean
       AND (SELECT true FROM messages m

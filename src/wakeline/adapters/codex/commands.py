@@ -1,0 +1,20 @@
+"""The command lines of Codex that we use.  Arguments are lists and never reach a shell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+CODEX = ("codex",)
+
+
+def queue(thread_id: str, text: str, codex: Sequence[str] = CODEX) -> list[str]:
+    """Leave a message in a thread's queue, for a terminal that runs without the app server."""
+    return [*codex, "queue", "--thread", thread_id, "--message", text]
+
+
+def resume(thread_id: str, text: str, codex: Sequence[str] = CODEX) -> list[str]:
+    """Activate a dormant thread for one turn.  It refuses a thread that is open anywhere, so it cannot disturb one.
+
+    Nothing about approvals, sandbox or model is said: the thread keeps what its human gave it.
+    """
+    return [*codex, "exec", "resume", "--json", thread_id, text]

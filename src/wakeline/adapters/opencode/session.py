@@ -1,0 +1,149 @@
+"""What one session of an opencode server is doing, told by the events of that server.  Events in, observations out.
+
+A doorbell is in the model's context when a message of the assistant begins that answers it or something later; a user
+message in the history alone is not that, for a rejected permission ends a turn without a look at new messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from wakeline.adapters.opencode.letter import Letter, is_ours
+from wakeline.core.observation import Injected, Noticed, Observation, Processed, TurnStatus
+from wakeline.core.session import Presence
+
+MOST_POKES = 3
+MOST_STORED = 64
+SOURCE = "opencode"
+_ABORTED = "MessageAbortedError"
+
+Properties = Mapping[str, Any]
+
+
+class ServedSession:
+    def __init__(self, session_id: str, native_id: str, directory: str | None = None) -> None:
+        self.session_id = session_id
+        self.native_id = native_id
+        self.directory = directory
+        self.busy = False
+        self.interrupted = False  # the human pressed Esc and has not spoken since
+        self.asked: set[str] = set()  # permissions and questions that wait for the human
+        self.letters: dict[str, Letter] = {}
+        self._stored: dict[str, int] = {}  # message of a human or ours → when opencode stored it, the newest only
+        self._status: TurnStatus = "completed"
+        self._turn: str | None = None
+        self._answer: str | None = None
+        self._handlers: dict[str, Callable[[Properties], list[Observation]]] = {
+            "session.status": self._on_status,
+            "session.error": self._on_error,
+            "message.updated": self._on_message,
+            "permission.asked": self._on_asked,
+            "permission.replied": self._on_answered,
+            "question.asked": self._on_asked,
+            "question.replied": self._on_answered,
+            "question.rejected": self._on_answered,
+        }
+
+    @property
+    def presence(self) -> Presence:
+        if self.asked:
+            return Presence.WAITING_ON_APPROVAL
+        return Presence.ACTIVE if self.busy else Presence.IDLE
+
+    def notice(self) -> Noticed:
+        return Noticed(self.session_id, self.presence, self._turn, SOURCE)
+
+    def stranded(self) -> list[Letter]:
+        """What the model did not see although the turn is over: to be prompted again, unless the human said stop."""
+        if self.busy or self.interrupted:
+            return []
+        return [letter for letter in self.letters.values() if not letter.shown and letter.pokes < MOST_POKES]
+
+    def hear(self, kind: str, properties: Properties) -> list[Observation]:
+        handler = self._handlers.get(kind)
+        return [] if handler is None else handler(properties)
+
+    def recall(self, messages: list[Properties]) -> list[Observation]:
+        """The history, as it is stored: what was answered while nobody followed.
+
+        An answer that was never finished does not count: it died with its process.
+        """
+        for info in messages:
+            if info.get("role") == "user":
+                self._keep(info)
+        answers = [info for info in messages if info.get("role") == "assistant" and info["time"].get("completed")]
+        return [seen for info in answers for seen in self._show(info)]
+
+    # -- events -------------------------------------------------------------------------------------------------------
+
+    def _on_status(self, properties: Properties) -> list[Observation]:
+        kind = properties.get("status", {}).get("type")
+        if kind == "idle":
+            return self._settle()
+        if not self.busy:
+            self._status = "completed"
+        self.busy = True
+        return [self.notice()]
+
+    def _settle(self) -> list[Observation]:
+        if not self.busy:
+            return []
+        self.busy = False
+        self.asked.clear()
+        self.interrupted = self._status == "interrupted"
+        marks = tuple(mark for mark, letter in self.letters.items() if letter.shown)
+        ended = Processed(self.session_id, marks, self._turn, self._status)
+        self.letters = {mark: letter for mark, letter in self.letters.items() if not letter.shown}
+        self._turn = None
+        return [*([ended] if marks else []), self.notice()]
+
+    def _on_error(self, properties: Properties) -> list[Observation]:
+        self._fail(properties.get("error"))
+        return []
+
+    def _on_message(self, properties: Properties) -> list[Observation]:
+        info = properties.get("info", {})
+        if info.get("role") == "user":
+            return self._hear_user(info)
+        if info.get("error"):
+            self._fail(info["error"])
+        if info.get("id") == self._answer:
+            return []
+        self._answer = info.get("id")
+        self._turn = info.get("parentID")
+        return self._show(info)
+
+    def _hear_user(self, info: Properties) -> list[Observation]:
+        if info["id"] not in self._stored and not is_ours(info["id"]):
+            self.interrupted = False
+        self._keep(info)
+        return []
+
+    def _on_asked(self, properties: Properties) -> list[Observation]:
+        self.asked.add(str(properties.get("id")))
+        return [self.notice()]
+
+    def _on_answered(self, properties: Properties) -> list[Observation]:
+        self.asked.discard(str(properties.get("requestID")))
+        return [self.notice()]
+
+    # -- what was seen ------------------------------------------------------------------------------------------------
+
+    def _keep(self, info: Properties) -> None:
+        self._stored[info["id"]] = int(info.get("time", {}).get("created", 0))
+        while len(self._stored) > MOST_STORED:
+            del self._stored[next(iter(self._stored))]
+
+    def _show(self, answer: Properties) -> list[Observation]:
+        until = self._stored.get(str(answer.get("parentID")), -1)
+        waiting = [letter for letter in self.letters.values() if not letter.shown]
+        seen = [letter for letter in waiting if 0 <= self._stored.get(letter.message_id, -1) <= until]
+        for letter in seen:
+            letter.shown = True
+        marks = tuple(letter.mark for letter in seen)
+        return [Injected(self.session_id, marks, self._turn)] if marks else []
+
+    def _fail(self, error: Any) -> None:
+        aborted = isinstance(error, Mapping) and error.get("name") == _ABORTED
+        self._status = "interrupted" if aborted else "failed"

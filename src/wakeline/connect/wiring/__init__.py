@@ -1,0 +1,1 @@
+"""For each harness: where its configuration is, and what must stand in it."""

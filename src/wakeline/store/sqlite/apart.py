@@ -1,0 +1,239 @@
+"""The writer as a process of its own: `python -m wakeline.store.sqlite.apart DATABASE`, spoken to by its input.
+
+Two busy threads of one interpreter wait for each other more than they work: the event loop and a writer thread together
+did a third of what the loop does without one.  Here the loop only packs commands and unpacks answers.
+
+A frame is a length and a pickle; both ends are the same program, and nobody else has the socket.  Commands go in frames
+of whatever was submitted in one turn of the loop; the writer takes all the frames that wait as one batch and answers
+them in order, so that nothing needs a number.
+
+- The server dies, however: the writer reads the end of its input, after the transaction that is under way, and ends.
+- The writer dies: what it was sent may or may not be written, and its senders are told so (`outcome: unknown`); an
+  idempotency key makes repeating safe.  What was not sent yet goes to the next writer, which is started at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from wakeline.core.store import Wants
+from wakeline.errors import Unavailable, WakelineError
+from wakeline.store.sqlite.commits import MAX_BATCH, Asked, Commits
+from wakeline.store.sqlite.connection import connect
+from wakeline.store.sqlite.writer import OnCommit, settle, stopping, tell
+
+_log = logging.getLogger(__name__)
+
+LENGTH_BYTES = 8
+CHUNK_BYTES = 1 << 20
+BUFFER_BYTES = 1 << 20
+AGAIN_SECONDS = 1.0  # before a third writer, when the second did not even begin
+# Commands leave hardly any cycles behind; looking for them more often costs a tenth of the time.
+GARBAGE_THRESHOLDS = (20_000, 20, 50)
+
+
+def pack(content: object) -> bytes:
+    body = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+    return len(body).to_bytes(LENGTH_BYTES, "big") + body
+
+
+class Frames:
+    """Bytes in, whole frames out."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+        self._bytes = bytearray()
+        self._chunk = bytearray(CHUNK_BYTES)  # made once: so large a piece would be asked of the system each time
+
+    def receive(self) -> list[Any] | None:
+        """The frames that are whole by now; None at the end of the line."""
+        received = self._line.recv_into(self._chunk)
+        return list(self._feed(memoryview(self._chunk)[:received])) if received else None
+
+    def _feed(self, received: memoryview) -> Iterator[Any]:
+        self._bytes += received
+        at = 0
+        while len(self._bytes) >= at + LENGTH_BYTES:
+            end = at + LENGTH_BYTES + int.from_bytes(self._bytes[at : at + LENGTH_BYTES], "big")
+            if len(self._bytes) < end:
+                break
+            yield pickle.loads(self._bytes[at + LENGTH_BYTES : end])  # noqa: S301 - from our own other half
+            at = end
+        del self._bytes[:at]
+
+
+# -- the process ------------------------------------------------------------------------------------------------------
+
+
+def serve(line: socket.socket, commits: Commits) -> None:
+    frames = Frames(line)
+    while (waiting := frames.receive()) is not None:
+        asked: list[Asked] = [one for _, _, some in waiting for one in some]
+        whole = any(wanted for _, wanted, _ in waiting)
+        for at in range(0, len(asked), MAX_BATCH):
+            outcomes, appended = commits.serve(asked[at : at + MAX_BATCH], waiting[-1][0], whole=whole)
+            line.sendall(pack((outcomes, appended, commits.trouble)))
+
+
+def main() -> None:
+    # What a terminal or a supervisor sends to all of us is for the server: it hangs up when it has what it waits for.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    commits = Commits(connect(Path(sys.argv[1])))
+    with suppress(ConnectionError):  # the server may die while it is answered
+        serve(socket.socket(fileno=sys.stdin.fileno()), commits)
+    # The connection is not closed: after a clean stop the server tidies up, after any other nothing should move.
+    os._exit(0)
+
+
+# -- the server's half ------------------------------------------------------------------------------------------------
+
+
+class ProcessWriter:
+    def __init__(self, database: Path, clock: Callable[[], int], on_commit: OnCommit, wants: Wants) -> None:
+        self._database = database
+        self._clock = clock
+        self._on_commit = on_commit
+        self._wants = wants
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[tuple[Asked, asyncio.Future[Any]]] = []  # not sent yet
+        self._sent: deque[asyncio.Future[Any]] = deque()  # in the order in which they will be answered
+        self._unsent = bytearray()  # what the socket did not take
+        self._closed = False
+        self._ended = self._loop.create_future()
+        self._has_answered = False
+        self._line: socket.socket | None = None
+        self.trouble: WakelineError | None = None
+        self._start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def submit(self, asked: Asked) -> asyncio.Future[Any]:
+        if self._closed:
+            raise stopping()
+        if self._line is None and self.trouble is not None:  # nobody waits for a writer that does not come
+            raise self.trouble.again()
+        future = self._loop.create_future()
+        if not self._waiting:
+            self._loop.call_soon(self._flush)
+        self._waiting.append((asked, future))
+        return future
+
+    async def close(self) -> None:
+        self._closed = True
+        self._flush()
+        if self._line is not None:
+            await self._ended
+
+    # -- the process --------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self._closed:
+            return
+        line, theirs = socket.socketpair()
+        for one in (line, theirs):
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
+        # -P: a module of the same name in the directory that we were started from is none of ours.
+        command = [sys.executable, "-P", "-m", "wakeline.store.sqlite.apart", str(self._database)]
+        try:
+            with theirs:
+                self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
+        except OSError as error:
+            line.close()
+            self._give_up(f"The writer cannot be started ({error.strerror}); nothing was written.")
+            return
+        line.setblocking(False)
+        self._line = line
+        self._frames = Frames(line)
+        self._has_answered, self._unsent = False, bytearray()
+        self._loop.add_reader(line, self._receive, line)
+        self._flush()
+
+    def _lost(self, line: socket.socket) -> None:
+        self._loop.remove_reader(line)
+        self._loop.remove_writer(line)
+        line.close()
+        self._line = None
+        self._process.wait()  # it has hung up, so it is gone or about to be
+        if self._closed and not self._sent:
+            self._ended.set_result(None)
+            return
+        _log.error("the writer (pid %d) ended with %s; starting another", self.pid, self._process.returncode)
+        text = "The writer ended unexpectedly; whether this was written is not known."
+        self.trouble = Unavailable("STORE_UNAVAILABLE", text, outcome="unknown")
+        sent, self._sent = self._sent, deque()
+        settle([(future, self.trouble.again()) for future in sent])
+        if self._closed:
+            self._ended.set_result(None)
+        elif self._has_answered:
+            self._start()
+        else:
+            self._give_up("The writer ended as soon as it was started; nothing was written.")
+
+    def _give_up(self, why: str) -> None:
+        """For a while."""
+        self.trouble = Unavailable("STORE_UNAVAILABLE", why)
+        _log.error("%s", why)
+        waiting, self._waiting = self._waiting, []
+        settle([(future, self.trouble.again()) for _, future in waiting])
+        self._loop.call_later(AGAIN_SECONDS, self._start)
+
+    # -- bytes --------------------------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        """Everything that was submitted in this turn of the loop, as one frame."""
+        line = self._line
+        if line is None:
+            return  # the next writer gets it
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self._sent.extend(future for _, future in waiting)
+            self._unsent += pack((self._clock(), self._wants(), [asked for asked, _ in waiting]))
+        self._send(line)
+
+    def _send(self, line: socket.socket) -> None:
+        try:
+            while self._unsent:
+                del self._unsent[: line.send(self._unsent)]
+        except BlockingIOError:
+            self._loop.add_writer(line, self._send, line)
+            return
+        except OSError:
+            return  # it is gone: reading will tell
+        self._loop.remove_writer(line)
+        if self._closed:
+            line.shutdown(socket.SHUT_WR)
+
+    def _receive(self, line: socket.socket) -> None:
+        try:
+            frames = self._frames.receive()
+        except BlockingIOError:
+            return
+        except OSError:
+            frames = None
+        if frames is None:
+            self._lost(line)
+            return
+        for outcomes, appended, trouble in frames:
+            self.trouble, self._has_answered = trouble, True
+            tell(self._on_commit, appended, [(self._sent.popleft(), outcome) for outcome in outcomes])
+
+
+if __name__ == "__main__":
+    main()

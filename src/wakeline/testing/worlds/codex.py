@@ -1,0 +1,61 @@
+"""Codex, with the shared daemon that it starts.  It asks its human when the model says so: `Shell(asks=True)`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from wakeline.testing.terminal import Terminal
+from wakeline.testing.worlds.world import MODEL, START_SECONDS, World
+
+TRUSTED = "[hooks.state"
+REVIEW = "Hooks need review"
+CHOSEN = "› 2. Trust all"  # noqa: RUF001 - that is how its lists show what is chosen
+CONFIG = """\
+model = "{model}"
+model_provider = "stand_in"
+check_for_update_on_startup = false
+approval_policy = "on-request"
+
+[model_providers.stand_in]
+name = "stand-in"
+base_url = "{url}/v1"
+wire_api = "responses"
+env_key = "STAND_IN_KEY"
+
+[projects.{project}]
+trust_level = "trusted"
+"""
+
+
+class CodexWorld(World):
+    harness = "codex"
+    ready = "? for shortcuts"
+    question = "Would you like to run the following command?"
+
+    @property
+    def config(self) -> Path:
+        return self.home / ".codex"
+
+    @property
+    def control_socket(self) -> Path:
+        """Where its daemon listens, once a session was opened."""
+        return self.config / "app-server-control" / "app-server-control.sock"
+
+    def configure(self) -> None:
+        self.config.mkdir(exist_ok=True)
+        project = json.dumps(str(self.project))
+        text = CONFIG.format(model=MODEL, url=self.model.url, project=project)
+        (self.config / "config.toml").write_text(text)
+
+    def settle(self, terminal: Terminal) -> None:
+        """It asks once whether the hooks in its configuration are to be trusted, a while after it shows its prompt."""
+        hooks, config = self.config / "hooks.json", self.config / "config.toml"
+        if hooks.exists() and TRUSTED not in config.read_text():
+            terminal.wait(REVIEW, START_SECONDS)
+            terminal.press_until("2", lambda: REVIEW not in terminal.screen or CHOSEN in terminal.screen)
+            terminal.press_until("Enter", lambda: TRUSTED in config.read_text())
+            terminal.wait_gone(REVIEW)
+
+    def variables(self) -> dict[str, str]:
+        return {"CODEX_HOME": str(self.config), "STAND_IN_KEY": "stand-in"}

@@ -1,0 +1,207 @@
+"""The adapter for served sessions against a real `opencode serve`, without a server of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tests import harness_tools
+from tests.harnesses.opencode_server import PASSWORD, OpencodeServe
+from wakeline.adapters.harness import HarnessAdapter, Observes
+from wakeline.adapters.opencode.adapter import OpencodeServed
+from wakeline.adapters.opencode.api import OpencodeServer
+from wakeline.core.observation import Injected, Noticed, Observation, Processed
+from wakeline.core.parcel import Accepted, Failed, Parcel, Refused, mark_of
+from wakeline.core.session import Presence, Session
+from wakeline.testing.model import ModelServer, Say, Shell
+from wakeline.testing.worlds import make_world
+from wakeline.wire.seat import Hello, Welcome
+
+WAIT_SECONDS = 60.0
+EVENTS = [f"01JCZ0VXW3TQ8M5N6P7R8S9T{number:02d}" for number in range(100)]
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def harness(model: ModelServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpencodeServe]:
+    installed = harness_tools.installed("opencode")
+    folder = tmp_path_factory.mktemp("opencode")
+    with make_world(installed, folder, model, asks=True) as world, OpencodeServe(world) as server:
+        server.prompt(server.new_session(), "warm up")  # the first prompt of a server loads its providers
+        model.wait("warm up", timeout=WAIT_SECONDS)
+        yield server
+
+
+async def nobody(hello: Hello) -> Welcome:
+    raise AssertionError(f"{hello.native_id} was registered, although its configuration names no agent")
+
+
+class Watched:
+    """The adapter, one session, and what is reported of it."""
+
+    def __init__(self, harness: OpencodeServe) -> None:
+        self.adapter = OpencodeServed([OpencodeServer(harness.url, PASSWORD)], nobody)
+        self.harness = harness
+        self.native_id = harness.new_session()
+        self.session = a_session(self.native_id)
+        self.told: list[Observation] = []
+        self._changed = asyncio.Condition()
+
+    async def report(self, observation: Observation) -> None:
+        async with self._changed:
+            self.told.append(observation)
+            self._changed.notify_all()
+
+    async def until(self, wanted: Callable[[Observation], bool], after: int = 0) -> Observation:
+        async with asyncio.timeout(WAIT_SECONDS), self._changed:
+            await self._changed.wait_for(lambda: any(wanted(one) for one in self.told[after:]))
+        return next(one for one in self.told[after:] if wanted(one))
+
+    async def until_presence(self, presence: Presence, after: int = 0) -> None:
+        await self.until(lambda one: isinstance(one, Noticed) and one.presence is presence, after)
+
+    async def ring(self, event_id: str) -> object:
+        return await self.adapter.deliver(a_parcel(event_id, self.session))
+
+
+def a_session(native_id: str) -> Session:
+    return Session(
+        session_id="S", workspace_id=1, handle="@bob", harness="opencode", native_id=native_id, host=None, cwd=None,
+        pid=None, pid_started_at=None, wake_mode="native-push", replyable=1, capabilities="[]", levels="{}",
+        presence="idle", active_turn_id=None, presence_source="", presence_at=0, context_tokens=None,
+        context_limit=None, resumable=1, task_id=None, branch=None, started_at=0, heartbeat_at=0, transport="served",
+    )  # fmt: skip
+
+
+def a_parcel(event_id: str, session: Session) -> Parcel:
+    text = f"Wakeline: you have 1 unread message. ({mark_of(event_id)})"
+    return Parcel(
+        "D", event_id, "W", 1, "bridge-daemon", None, b"", (), timedelta(seconds=20),
+        text=text, mark=mark_of(event_id), session=session,
+    )  # fmt: skip
+
+
+@asynccontextmanager
+async def watching(harness: OpencodeServe) -> AsyncIterator[Watched]:
+    watched = Watched(harness)
+    task = asyncio.create_task(watched.adapter.watch(lambda: [watched.session], watched.report))
+    try:
+        await watched.until_presence(Presence.IDLE)
+        yield watched
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def test_it_is_an_adapter_that_observes() -> None:
+    adapter: HarnessAdapter = OpencodeServed([], nobody)
+    assert isinstance(adapter, Observes)
+
+
+@pytest.mark.guarantee("G-PI-OPENCODE-WAKE")
+async def test_an_idle_session_wakes_and_tells_of_every_step(harness: OpencodeServe, model: ModelServer) -> None:
+    async with watching(harness) as watched:
+        mark = mark_of(EVENTS[1])
+        assert await watched.ring(EVENTS[1]) == Accepted(204, "turn started")
+        injected = await watched.until(lambda one: isinstance(one, Injected))
+        processed = await watched.until(lambda one: isinstance(one, Processed))
+        assert isinstance(injected, Injected)
+        assert injected.marks == (mark,)
+        assert isinstance(processed, Processed)
+        assert (processed.marks, processed.status) == ((mark,), "completed")
+        [request] = model.turns(mark)
+        assert request.session == watched.native_id
+
+
+@pytest.mark.guarantee("G-PI-OPENCODE-SURVIVES")
+async def test_the_same_mark_never_makes_a_second_request(harness: OpencodeServe, model: ModelServer) -> None:
+    async with watching(harness) as watched:
+        await watched.ring(EVENTS[2])
+        await watched.until(lambda one: isinstance(one, Processed))
+        assert await watched.ring(EVENTS[2]) == Accepted(None, "already answered")
+    async with watching(harness) as after_a_restart:
+        after_a_restart.session = watched.session
+        assert await after_a_restart.ring(EVENTS[2]) == Accepted(None, "already answered")
+        await after_a_restart.until(lambda one: isinstance(one, Injected))
+    assert len(model.turns(mark_of(EVENTS[2]))) == 1
+
+
+@pytest.mark.guarantee("G-PI-OPENCODE-HUMAN-FIRST")
+@pytest.mark.parametrize(("reply", "event_id"), [("once", EVENTS[3]), ("reject", EVENTS[4])])
+async def test_a_permission_is_left_alone_and_what_it_stranded_is_prompted_again(
+    harness: OpencodeServe, model: ModelServer, reply: str, event_id: str
+) -> None:
+    async with watching(harness) as watched:
+        word = f"run for {reply}"
+        model.script(word, Shell("true"), Say("ran"))
+        harness.prompt(watched.native_id, word)
+        await watched.until_presence(Presence.WAITING_ON_APPROVAL)
+        assert await watched.ring(event_id) == Accepted(204, "queued")
+        assert len(harness.call("GET", "/permission")) == 1
+        assert model.turns(mark_of(event_id)) == []
+        harness.answer(reply)
+        await watched.until(lambda one: isinstance(one, Injected))
+        await watched.until(lambda one: isinstance(one, Processed))
+        [request] = model.turns(mark_of(event_id))
+        assert request.text.count(mark_of(event_id)) == 1
+
+
+@pytest.mark.guarantee("G-PI-OPENCODE-HUMAN-FIRST")
+async def test_after_an_interrupt_it_waits_for_the_human(harness: OpencodeServe, model: ModelServer) -> None:
+    async with watching(harness) as watched:
+        gate = threading.Event()
+        model.script("talk long", Say("one and more", gate))
+        harness.prompt(watched.native_id, "talk long")
+        await asyncio.to_thread(model.wait, "talk long")
+        await watched.ring(EVENTS[5])
+        harness.abort(watched.native_id)
+        await watched.until_presence(Presence.IDLE, len(watched.told))
+        assert await watched.ring(EVENTS[6]) == Accepted(204, "for the next prompt")
+        harness.prompt(watched.native_id, "now go on")
+        request = await asyncio.to_thread(model.wait, "now go on")
+        assert all(mark_of(event_id) in request.text for event_id in (EVENTS[5], EVENTS[6]))
+        gate.set()
+        both = {mark_of(EVENTS[5]), mark_of(EVENTS[6])}
+        await watched.until(lambda one: isinstance(one, Injected) and set(one.marks) == both)
+
+
+async def test_what_cannot_be_rung_is_a_result(harness: OpencodeServe) -> None:
+    nowhere = a_parcel(EVENTS[7], a_session("ses_nowhere"))
+    rows = [
+        ("another password", OpencodeServer(harness.url, "wrong"), "unauthorized"),
+        ("nobody listens", OpencodeServer("http://127.0.0.1:9"), "unreachable"),
+        ("no such session", OpencodeServer(harness.url, PASSWORD), "session_gone"),
+    ]
+    for why, server, reason in rows:
+        result = await OpencodeServed([server], nobody).deliver(nowhere)
+        await server.close()
+        assert isinstance(result, Refused | Failed), why
+        assert result.reason == reason, why
+
+
+@pytest.mark.guarantee("G-PI-OPENCODE-SURVIVES")
+async def test_a_server_that_dies_leaves_presence_unknown_and_is_found_again(
+    model: ModelServer, tmp_path: Path
+) -> None:
+    with make_world(harness_tools.installed("opencode"), tmp_path, model) as world, OpencodeServe(world) as harness:
+        async with watching(harness) as watched:
+            harness.kill()
+            await watched.until_presence(Presence.UNKNOWN)
+            harness.start()
+            await watched.until_presence(Presence.IDLE, len(watched.told))
+            await watched.ring(EVENTS[8])
+            request = await asyncio.to_thread(model.wait, mark_of(EVENTS[8]), timeout=WAIT_SECONDS)
+            assert request.session == watched.native_id

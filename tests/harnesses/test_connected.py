@@ -1,0 +1,123 @@
+"""The real harnesses, connected with the command that people use."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import harness_tools
+from tests.faces.command_line import WAKELINE
+from tests.faces.connecting import LISTING, settings_of, shell_in
+from wakeline.testing.model import ModelServer, Request
+from wakeline.testing.server import ServerProcess
+from wakeline.testing.worlds import HarnessSession, World, make_world
+
+# opencode fetches what its plugins may need before it does anything, which takes as long as it takes.
+pytestmark = pytest.mark.timeout(300)
+HARNESSES = ("claude-code", "codex", "opencode", "pi")
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture(params=HARNESSES)
+def world(request: pytest.FixtureRequest, tmp_path: Path, model: ModelServer) -> Iterator[World]:
+    with make_world(harness_tools.installed(request.param), tmp_path / "world", model) as made:
+        yield made
+
+
+@pytest.fixture
+def bus(tmp_path: Path, world: World) -> Iterator[ServerProcess]:
+    """Its bridge looks for Codex where this world has it."""
+    homes = {"CODEX_HOME": str(world.home / ".codex")}
+    with ServerProcess(tmp_path / "data", environ=homes, coalesce_seconds=0) as process:
+        yield process
+
+
+@pytest.mark.guarantee("G-CONNECT-HARNESSES")
+@pytest.mark.parametrize("world", list(LISTING), indirect=True)
+def test_a_real_harness_lists_us_once_connected_and_not_any_more_after(world: World, bus: ServerProcess) -> None:
+    shell, words = shell_in(world, bus), LISTING[world.harness]
+    assert "wakeline" not in world.run(*words)
+    before = settings_of(world)  # only now: some write into their own file at their first start
+    shell.json("connect", world.harness, "--yes")
+    assert "wakeline" in world.run(*words)
+    shell.json("disconnect", world.harness)
+    assert "wakeline" not in world.run(*words)
+    assert settings_of(world) == before
+
+
+def test_claude_code_loads_the_plugin_by_itself(tmp_path: Path, model: ModelServer) -> None:
+    with (
+        make_world(harness_tools.installed("claude-code"), tmp_path / "world", model) as world,
+        ServerProcess(tmp_path / "data") as bus,
+    ):
+        shell = shell_in(world, bus)
+        shell.json("connect", "claude-code", "--yes")
+        listed = world.run("plugin", "list")
+        assert "wakeline@skills-dir" in listed
+        assert "✔ loaded" in listed
+        assert "Connected" in world.run("mcp", "list")
+        shell.json("disconnect", "claude-code")
+        assert "wakeline" not in world.run("plugin", "list")
+
+
+@pytest.mark.parametrize("world", list(LISTING), indirect=True)
+def test_a_harness_that_we_start_is_wired_and_its_settings_stay(world: World, bus: ServerProcess) -> None:
+    shell = shell_in(world, bus)
+    world.run(*LISTING[world.harness])
+    before = settings_of(world)
+    started = subprocess.run(
+        [WAKELINE, "run", world.harness, "--", *LISTING[world.harness]],
+        env=shell.environ,
+        cwd=world.project,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=200,
+    )
+    assert "wakeline" in started.stdout
+    assert settings_of(world) == before
+    assert "wakeline" not in world.run(*LISTING[world.harness])
+
+
+def test_what_stands_behind_the_dashes_goes_to_the_harness_and_its_code_comes_back(
+    tmp_path: Path, model: ModelServer
+) -> None:
+    with (
+        make_world(harness_tools.installed("pi"), tmp_path / "world", model) as world,
+        ServerProcess(tmp_path / "data") as bus,
+    ):
+        shell = shell_in(world, bus)
+        assert shell.run("run", "pi", "--", "--version").out == world.run("--version")
+        missing = shell.with_environ(PATH="/nowhere").run("run", "pi", "-o", "json")
+        assert missing.code == 3
+        assert missing.error()["code"] == "HARNESS_NOT_FOUND"
+
+
+@pytest.mark.guarantee("G-CONNECT-HARNESSES")
+def test_mail_wakes_a_session_of_a_connected_harness(world: World, bus: ServerProcess) -> None:
+    harness_tools.need_terminal()
+    shell = shell_in(world, bus)
+    shell.json("connect", world.harness, "--yes", "--agent", "@bob")
+    session = world.open()
+    spoken = trust_and_prompt(session) if world.harness == "codex" else session.prompt("hello")
+    posted = shell.json("send", "@bob", "The parser is done.")
+    request = world.model.wait(posted["message_id"], timeout=60)
+    assert "wl-" in request.text
+    assert request.session == spoken.session
+
+
+def trust_and_prompt(session: HarnessSession) -> Request:
+    """Codex asks its human once about new hooks, when they first say something."""
+    session.terminal.submit("hello")
+    session.terminal.wait("Trust all and continue")
+    session.terminal.press("Down", "Enter")
+    return session.world.model.wait("hello", timeout=60)
