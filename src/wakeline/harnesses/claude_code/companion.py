@@ -16,7 +16,7 @@ import msgspec
 
 from wakeline.harnesses.claude_code.bell import Bell, Verdict
 from wakeline.harnesses.claude_code.registry import Registry
-from wakeline.harnesses.claude_code.turns import Turns
+from wakeline.harnesses.claude_code.turns import Turns, marks_in
 from wakeline.harnesses.seat import Seat
 from wakeline.wire import seat as said
 
@@ -71,6 +71,7 @@ class Companion:
         self._place, self._bell, self._registry, self._clock = place, bell, registry, clock
         self._turns = Turns(place.native_id, clock(), running=not place.attended)
         self._seat = Seat(seats, self, pauses)
+        self._ringing: dict[str, str] = {}  # what is being rung, and was not answered yet: its id by its mark
         self._kept: dict[tuple[str, ...], str] = {}  # doorbells by their marks
         self._group: asyncio.TaskGroup | None = None
 
@@ -102,15 +103,23 @@ class Companion:
     def welcomed(self, welcome: said.Welcome) -> None:
         self._seat.say(*self._turns.retold())
 
-    async def rung(self, ring: said.RingSaid) -> said.Rung:
+    async def rung(self, ring: said.RingSaid) -> said.Rung | None:
         if self._turns.presence == "idle":
+            self._ringing[ring.mark] = ring.id
             verdict = await self._bell.ring(ring.text, self._turns.native_id)
+            if self._ringing.pop(ring.mark, None) is None:
+                return None
         else:
             self._kept[ring.mark,] = ring.text
             verdict = Verdict(
                 "accepted", detail="kept for the next tool result, the end of the turn or the next prompt"
             )
         return said.Rung(id=ring.id, result=verdict.result, reason=verdict.reason, detail=verdict.detail)
+
+    def _confirm(self, marks: tuple[str, ...]) -> None:
+        """A prompt shows them: their rings need not wait for an objection any more."""
+        rung = [self._ringing.pop(mark) for mark in marks if mark in self._ringing]
+        self._seat.say(*(said.Rung(id=one, result="accepted", detail="its prompt was seen") for one in rung))
 
     def announced(self, announce: said.AnnounceSaid) -> None:
         """It came too late for its prompt, so it is kept like a ring."""
@@ -169,6 +178,7 @@ class Companion:
 
     async def _submitted(self, event: Event) -> dict[str, Any]:
         """A prompt: the bridge says whether there is mail to announce, and the hook's answer does."""
+        self._confirm(marks_in(event.prompt))
         lines = self._turns.submitted(event.prompt_id, event.prompt, self._clock())
         announce = await self._seat.ask(*lines, timeout=ANNOUNCE_SECONDS)
         self.announced(announce)
