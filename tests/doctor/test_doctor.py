@@ -46,6 +46,7 @@ def home(tmp_path: Path) -> Path:
 # -- the physical probe -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.guarantee("G-PROVEN-ROUTES")
 @pytest.mark.timeout(PATIENCE)
 @pytest.mark.parametrize(
     "harness",

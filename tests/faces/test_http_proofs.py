@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.faces.http_calls import Actor, new_agent
 from wakeline.testing.server import ServerProcess
 
@@ -24,6 +26,7 @@ def record(server: ServerProcess, version: str = "1.0", **changes: Any) -> Any:
     return server.call("POST", "/v1/proofs", said)
 
 
+@pytest.mark.guarantee("G-PROVEN-ROUTES")
 def test_a_proof_counts_for_sessions_that_run_and_for_those_that_come(node: ServerProcess) -> None:
     agent = new_agent(node, "prover")
     before = registered(agent, "first", "1.1")
@@ -35,6 +38,7 @@ def test_a_proof_counts_for_sessions_that_run_and_for_those_that_come(node: Serv
     assert registered(agent, "third", "1.2")["levels"] == {}, "nobody has looked at that version"
 
 
+@pytest.mark.guarantee("G-PROVEN-ROUTES")
 def test_an_agent_whose_session_was_proven_is_woken_there(node: ServerProcess) -> None:
     agent = new_agent(node, "routed")
     registered(agent, "only", "2.0")
@@ -61,6 +65,7 @@ def test_what_our_own_tests_have_proven_is_listed_too(node: ServerProcess) -> No
     assert {"claude-code", "codex", "opencode", "pi"} <= {one["harness"] for one in shipped}
 
 
+@pytest.mark.guarantee("G-PROVEN-ROUTES")
 def test_only_a_human_says_what_was_proven(node: ServerProcess) -> None:
     agent = new_agent(node, "boaster")
     said = {"harness": "brand-new", "transport": "seat", "version": "4.0", "verdicts": VERDICTS}

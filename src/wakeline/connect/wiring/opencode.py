@@ -14,6 +14,8 @@ _NAMES = ("opencode.jsonc", "opencode.json", "config.json")  # in the order of t
 
 
 class OpenCode:
+    program = PROGRAM
+
     def root(self, place: Place) -> Path:
         """A project's file stands in the project itself."""
         return place.project or place.directory("XDG_CONFIG_HOME", ".config") / "opencode"

@@ -51,6 +51,9 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 class Wiring(Protocol):
+    @property
+    def program(self) -> str: ...
+
     def root(self, place: Place) -> Path: ...
 
     def edits(self, place: Place, wire: Wire) -> list[Edit]: ...
