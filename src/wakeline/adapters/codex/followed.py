@@ -14,12 +14,13 @@ from wakeline.adapters.codex.messages import (
     presence_of,
     running_turn,
 )
-from wakeline.core.observation import Injected, Noticed, Observation, Processed
+from wakeline.core.observation import Injected, Noticed, Observation, Processed, TurnStatus
 from wakeline.core.session import Presence
 
 SOURCE = "app-server"
 LOOKS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 REMEMBERED_TURNS = 100
+CERTAIN_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -32,6 +33,7 @@ class Followed:
     _told: tuple[Presence, str | None] | None = None
     _injected: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by turn
     _ended: set[str] = field(default_factory=set)
+    _doubted: dict[str, float] = field(default_factory=dict)  # since when a turn is said to be interrupted
 
     def change(self, status: Status) -> None:
         self.status, self._looks = status, 0
@@ -40,9 +42,9 @@ class Followed:
         """It was looked at without need: how it is is told again, as a sign of life."""
         self.status, self._told = status, None
 
-    def news(self, turns: tuple[Turn, ...], woke: Callable[[str], bool]) -> list[Observation]:
+    def news(self, turns: tuple[Turn, ...], woke: Callable[[str], bool], now: float) -> list[Observation]:
         """What was not told yet.  Marks first: what a turn held is known before its thread is said to be idle."""
-        found = [seen for turn in reversed(turns) for seen in self._progress(turn, woke)]
+        found = [seen for turn in reversed(turns) for seen in self._progress(turn, woke, now)]
         running = running_turn(turns)
         state = (presence_of(self.status), None if running is None else running.id)
         if state != self._told:
@@ -50,7 +52,7 @@ class Followed:
             found.append(Noticed(self.session_id, state[0], state[1], SOURCE))
         return found
 
-    def _progress(self, turn: Turn, woke: Callable[[str], bool]) -> list[Observation]:
+    def _progress(self, turn: Turn, woke: Callable[[str], bool], now: float) -> list[Observation]:
         marks = marks_of(turn)
         found: list[Observation] = []
         if not marks:
@@ -60,11 +62,21 @@ class Followed:
             self._injected[turn.id] = marks
             found.append(Injected(self.session_id, new, turn.id, any(map(woke, new))))
         ending = ending_of(turn)
-        if ending is not None and turn.id not in self._ended:
+        if ending is not None and turn.id not in self._ended and self._is_certain(turn.id, ending, now):
             self._ended.add(turn.id)
             found.append(Processed(self.session_id, marks, turn.id, ending))
         self._forget()
         return found
+
+    def _is_certain(self, turn_id: str, ending: TurnStatus, now: float) -> bool:
+        """A turn that ends is called interrupted until its real end is written down: only what stays so was."""
+        if ending != "interrupted":
+            self._doubted.pop(turn_id, None)
+            return True
+        if now - self._doubted.setdefault(turn_id, now) < CERTAIN_SECONDS:
+            return False
+        del self._doubted[turn_id]
+        return True
 
     def _forget(self) -> None:
         while len(self._injected) > REMEMBERED_TURNS:
@@ -77,7 +89,7 @@ class Followed:
         running = running_turn(turns)
         is_active = self.status.type == "active"
         agrees = (running is not None and has_prompt(running)) if is_active else running is None
-        if agrees or self._looks >= len(LOOKS):
+        if (agrees and not self._doubted) or self._looks >= len(LOOKS):
             self.look_at = None
             return
         self.look_at = now + LOOKS[self._looks]

@@ -229,7 +229,7 @@ class Watch:
 
     async def _look(self, server: AppServer, followed: Followed, page: threads.Page = threads.LAST) -> None:
         turns = await threads.recent_turns(server, followed.thread_id, page._replace(whole=self._whole))
-        for seen in followed.news(turns, self._woke):
+        for seen in followed.news(turns, self._woke, self._now()):
             await self._report(seen)
         followed.time(turns, self._now())
 
