@@ -163,7 +163,7 @@ class Codex:
             wake_mode="app-server",
             cwd=thread.cwd,
             capabilities=list(self.capabilities),
-            presence=presence_of(thread.status).value,
+            presence="unknown",  # until it is followed: nothing rings before that
             resumable=True,
         )
 
