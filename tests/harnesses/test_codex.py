@@ -304,3 +304,14 @@ def test_a_bridge_beside_codex_wakes_it_for_a_server_elsewhere(tmp_path: Path, m
         assert fetched.session == seat["native_id"]
         desk.wait_step("processed")
         assert len(desk.doorbells()) == len(desk.fetched("The soup is ready.")) == 1
+
+
+@pytest.mark.long
+def test_mail_that_comes_before_a_terminal_has_its_tools_rings_when_it_has_them(desk: CodexDesk) -> None:
+    desk.read_when_rung()
+    desk.world.open()
+    [seat] = eventually(desk.sessions, "the terminal is no session")
+    desk.send("The soup is ready.")
+    fetched = desk.model.wait("The soup is ready.", session=seat["native_id"], timeout=60)
+    assert fetched.session == seat["native_id"]
+    assert len(desk.doorbells()) == 1
