@@ -20,13 +20,14 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench import hcom
 from bench.results import Figure, figure
 from bench.rounds import Plan, median, say
 from bench.servers import ROOT, UNLIMITED
 from wakeline.adapters.codex.messages import Queued
 from wakeline.adapters.codex.server import open_app_server
 from wakeline.adapters.codex.threads import as_input
-from wakeline.testing.installed import in_modules
+from wakeline.testing.installed import Installed, in_modules
 from wakeline.testing.model import ModelServer
 from wakeline.testing.server import ServerProcess
 from wakeline.testing.worlds import HarnessSession, World, make_world
@@ -40,6 +41,7 @@ WARM_UP = 2
 PATIENCE_SECONDS = 60.0
 SLACK_MS = 15.0
 SETTLE_SECONDS = 0.3
+LEFT_OUT = (RuntimeError, OSError, LookupError, AssertionError)
 TRUST = "Trust all and continue"
 HARNESSES = ("claude-code", "codex", "opencode", "pi")
 
@@ -51,9 +53,16 @@ def measure(plan: Plan) -> list[Figure]:
     for harness in HARNESSES:
         try:
             figures.append(_measure(harness, WAKES[plan.rounds]))
-        except (RuntimeError, OSError, LookupError, AssertionError) as error:
+            figures.append(_beside(harness, figures[-1].ours, WAKES[plan.rounds]))
+        except (*LEFT_OUT, subprocess.SubprocessError) as error:
             say(NAME, f"{harness} is left out: {str(error).strip().splitlines()[0]}")
     return figures
+
+
+def _beside(harness: str, ours: float, wakes: int) -> Figure:
+    theirs = hcom.latency(_installed(harness), wakes)
+    note = "reference: hcom, from its own command to the model's request, in the same harness"
+    return figure(f"{NAME}: {harness}, beside hcom", ours, theirs, UNIT, note)
 
 
 def _measure(harness: str, wakes: int) -> Figure:
@@ -133,16 +142,20 @@ class Scene:
 
 @contextmanager
 def scene_of(harness: str, folder: Path) -> Iterator[Scene]:
-    tools = Path(sys.prefix)
-    installed = in_modules(harness, tools / "tools" / "node_modules", tools / "bin" / "node")
-    if installed is None:
-        raise RuntimeError("it is not installed: make tools")
-    with ModelServer() as model, make_world(installed, folder / "world", model) as world:
+    with ModelServer() as model, make_world(_installed(harness), folder / "world", model) as world:
         prepare(world)
         homes = {"CODEX_HOME": str(world.home / ".codex")}
         settings: dict[str, Any] = {**UNLIMITED, "coalesce_seconds": 0, "wake_budget_per_hour": 100_000}
         with ServerProcess(folder / "data", environ=homes, **settings) as server:
             yield Scene(server, world)
+
+
+def _installed(harness: str) -> Installed:
+    tools = Path(sys.prefix)
+    found = in_modules(harness, tools / "tools" / "node_modules", tools / "bin" / "node")
+    if found is None:
+        raise RuntimeError("it is not installed: make tools")
+    return found
 
 
 def prepare(world: World) -> None:

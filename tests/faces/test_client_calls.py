@@ -72,6 +72,7 @@ ROUTE: dict[str, Any] = {
     "coalesce_window": 5,
     "daemon_socket_path": "/run/x",
     "wake_policy": "silent",
+    "full_body": True,
 }
 CAMEL: dict[str, Any] = {
     "subscriptionId": ID,

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from wakeline.adapters.codex.adapter import Codex
 from wakeline.adapters.codex.queue import CodexQueue
+from wakeline.adapters.command.adapter import Commands
+from wakeline.adapters.command.book import Order, read_book
 from wakeline.adapters.harness import HarnessAdapter
 from wakeline.adapters.opencode.adapter import OpencodeServed
 from wakeline.adapters.opencode.api import OpencodeServer
@@ -50,7 +52,17 @@ def adapters(desk: Desk, settings: Settings, environ: Mapping[str, str]) -> list
         CodexQueue(processes.look),
         OpencodeServed(_opencode_servers(settings, environ), desk.register),
         Tmux(processes.look, processes.foreground),
+        Commands(_orders(settings), environ, time.monotonic),
     ]
+
+
+def _orders(settings: Settings) -> dict[str, Order]:
+    given = settings.commands_file
+    path = Path(given).expanduser() if given else settings.data / "commands.toml"
+    try:
+        return read_book(path)
+    except (OSError, ValueError) as error:
+        raise invalid("commands_file", str(path), str(error)) from error
 
 
 def _opencode_servers(settings: Settings, environ: Mapping[str, str]) -> list[OpencodeServer]:

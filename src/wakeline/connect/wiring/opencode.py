@@ -22,8 +22,10 @@ class OpenCode:
 
     def edits(self, place: Place, wire: Wire) -> list[Edit]:
         root = self.root(place)
-        config = next((root / name for name in _NAMES if (root / name).exists()), root / "opencode.json")
-        folder = (root / ".opencode" if place.project else root) / NAME
+        inner = root / ".opencode" if place.project else root
+        places = [folder / name for folder in (root, inner) for name in _NAMES]
+        config = next((path for path in places if path.exists()), root / "opencode.json")
+        folder = inner / NAME
         return [
             *plugin(folder, wire),
             Member(str(config), ("mcp", NAME), server(wire)),
