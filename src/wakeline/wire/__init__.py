@@ -22,6 +22,7 @@ from wakeline.wire.bridge import (
     RingView,
     SettleRing,
 )
+from wakeline.wire.callbacks import CallbackStatus, EventsSubscribed, SubscribeEvents
 from wakeline.wire.common import (
     Address,
     Answer,
@@ -178,6 +179,7 @@ __all__ = [
     "Blocks",
     "BridgeAttended",
     "BridgeLeft",
+    "CallbackStatus",
     "ChainView",
     "ChangeAgent",
     "ChangeMembers",
@@ -200,6 +202,7 @@ __all__ = [
     "ErrorBody",
     "EventView",
     "EventsQuery",
+    "EventsSubscribed",
     "Found",
     "GrantView",
     "Grants",
@@ -271,6 +274,7 @@ __all__ = [
     "SettleRing",
     "StatusAnswer",
     "StepView",
+    "SubscribeEvents",
     "SubscribeWake",
     "Tag",
     "Tags",
