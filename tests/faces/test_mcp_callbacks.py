@@ -16,7 +16,7 @@ from pydantic import ConfigDict
 
 from tests.adapters.receivers import OK, Behaviour, Got, Receiver, answers, hang, status
 from tests.databases import fresh_postgres
-from tests.faces.http_calls import Actor, new_agent
+from tests.faces.http_calls import Actor, new_agent, new_token
 from tests.faces.mcp_calls import ERAS, MODERN, connected, modern, post
 from wakeline.core.signature import decode_key, standard
 from wakeline.runtime.secrets import load_box
@@ -344,6 +344,13 @@ async def test_a_callback_is_its_owners_alone(alice: Actor, bob: Actor, receiver
     await ask(bob, "events/unsubscribe", delivery=place)
     await refused(-32011, ask(bob, "events/unsubscribe", delivery=place))
     assert [await callbacks_of(bob), len(await callbacks_of(alice))] == [[], 1]
+
+
+async def test_who_may_not_write_has_nobody_called(place: ServerProcess, receiver: Receiver) -> None:
+    eve = await asyncio.to_thread(new_agent, place, "eve", "auditor")
+    auditor = await asyncio.to_thread(lambda: new_token(place, eve.handle, role="auditor"))
+    assert (await refused(-32012, subscribe(auditor, receiver.url())))["code"] == "ROLE_FORBIDDEN"
+    assert receiver.requests == []
 
 
 async def test_no_other_door_changes_what_the_receiver_was_promised(bob: Actor, receiver: Receiver) -> None:
