@@ -173,6 +173,8 @@ CATALOGUE: dict[str, str] = {
     "SUBSCRIPTION_EXISTS": "Use the one that the details name, or remove it first.",
     "WEBHOOK_URL_MISSING": "Give the URL in the target's metadata.",
     "NOT_A_WEBHOOK": "Only webhooks have a signing key.",
+    "MCP_EVENT_SUBSCRIPTION": "Call events/subscribe again with the same URL: it renews, and takes another secret.",
+    "CALLBACK_UNVERIFIED": "Let the endpoint say the challenge of a verification back, then subscribe again.",
     "ALREADY_READ": "A message that somebody has read cannot be taken back; post one that supersedes it.",
     "ALREADY_REPLACED": "Supersede the newest one instead; the details name it, if there is one.",
     "WAIT_CYCLE": "Answer what you are asked first, or post without wait_seconds and read the reply later.",

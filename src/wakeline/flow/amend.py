@@ -20,6 +20,7 @@ from wakeline.core.subscription import (
     Subscription,
     SubscriptionStatus,
     Target,
+    callback_of,
     canonical,
     parse_filters,
     parse_metadata,
@@ -27,7 +28,7 @@ from wakeline.core.subscription import (
     to_json,
 )
 from wakeline.errors import Conflict, NotFound
-from wakeline.flow.plan import dismiss
+from wakeline.flow.plan import retire
 from wakeline.flow.subscribe import index, record, subscriptions_of
 
 _replace = msgspec.structs.replace
@@ -65,6 +66,12 @@ def may_manage(caller: Caller, row: Subscription) -> bool:
     return row.workspace_id == caller.workspace_id and (row.handle == caller.handle or caller.is_human)
 
 
+def require_plain(row: Subscription) -> None:
+    """What a callback's receiver was promised, only `events/subscribe` may change."""
+    if callback_of(row) is not None:
+        raise Conflict("MCP_EVENT_SUBSCRIPTION", "This subscription was made by events/subscribe of MCP.")
+
+
 def unknown(subscription_id: str) -> NotFound:
     return NotFound("SUBSCRIPTION_NOT_FOUND", f"There is no wake subscription {subscription_id} of yours.")
 
@@ -80,21 +87,7 @@ class Unsubscribe(_OfOne, frozen=True):
         before = self.find(picture)
         if before.status == SubscriptionStatus.RETIRED:
             return before
-        row = _replace(
-            before,
-            status=SubscriptionStatus.RETIRED,
-            status_reason="unsubscribed",
-            previous_key=None,
-            previous_key_until=None,
-            flush_at=None,
-            first_queued_at=None,
-            updated_at=picture.now,
-        )
-        picture.put_subscription(row)
-        index(picture, row, active=False)
-        dismiss(picture, row)
-        record(picture, "retired", row, self.caller.handle)
-        return row
+        return retire(picture, before, "unsubscribed", self.caller.handle)
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -121,6 +114,7 @@ class Update(_OfOne, frozen=True):
 
     def decide(self, picture: Picture) -> Subscription:
         before = self.find_live(picture)
+        require_plain(before)
         row = _changed(before, self.change)
         if row == before:
             return before
@@ -174,6 +168,7 @@ class RotateKey(_OfOne, frozen=True):
         before = self.find_live(picture)
         if before.target != Target.WEBHOOK:
             raise Conflict("NOT_A_WEBHOOK", f"The target of this subscription is {before.target}.")
+        require_plain(before)
         row = _replace(
             before,
             signing_key=self.sealed_key,

@@ -32,6 +32,7 @@ from wakeline.runtime.waker import Waker
 from wakeline.service import Services
 from wakeline.service.audit import Audit
 from wakeline.service.bridges import Bridges
+from wakeline.service.callbacks import Callbacks
 from wakeline.service.context import Context
 from wakeline.service.dead_letters import DeadLetters
 from wakeline.service.deliveries import Deliveries
@@ -89,7 +90,9 @@ async def assemble(settings: Settings, store: Store) -> Parts:
     deliveries = Deliveries(context, logs)
     inboxes = Inboxes(context, hub)
     pushes = Pushes(hub, inboxes)
-    subscriptions = _subscriptions(settings, context, box, pushes)
+    keys = _keys(settings, box)
+    subscriptions = _subscriptions(settings, context, keys, pushes)
+    webhooks = _webhooks(settings)
     sessions = _sessions(settings, context, subscriptions)
     services = Services(
         identity=identity,
@@ -102,6 +105,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         dead_letters=DeadLetters(context, messages),
         deliveries=deliveries,
         subscriptions=subscriptions,
+        callbacks=_callbacks(settings, context, keys, logs, webhooks),
         wake_protocol=WakeProtocol(subscriptions, deliveries),
         operations=_operations(settings, context, hub, retention, issuer),
         audit=Audit(context),
@@ -110,7 +114,6 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         bridges=Bridges(context, _rules(settings), sessions.view),
         proofs=Proofs(context, _attention(settings)),
     )
-    webhooks = _webhooks(settings)
     push = McpPush(pushes.push)
     waker = _waker(settings, store, box, webhooks, push)
     pushes.on_arrival(partial(_greet, subscriptions, waker))
@@ -177,11 +180,28 @@ def _waker(settings: Settings, store: Store, box: Fernet, webhooks: Webhooks, pu
     )
 
 
-def _subscriptions(settings: Settings, context: Context, box: Fernet, pushes: Pushes) -> Subscriptions:
+def _keys(settings: Settings, box: Fernet) -> Keys:
     overlap = timedelta(hours=settings.webhook_key_overlap_hours)
+    return Keys(clock.new_key, partial(secrets.seal, box), partial(secrets.unseal, box), overlap)
+
+
+def _callbacks(settings: Settings, context: Context, keys: Keys, logs: Logs, webhooks: Webhooks) -> Callbacks:
+    return Callbacks(
+        context,
+        keys,
+        logs,
+        webhooks.verify,
+        allowed=parse_networks(settings.webhook_allow),
+        limit=settings.subscriptions_per_agent,
+        budget=settings.wake_budget_per_hour,
+        timeout=timedelta(seconds=settings.webhook_timeout_seconds),
+    )
+
+
+def _subscriptions(settings: Settings, context: Context, keys: Keys, pushes: Pushes) -> Subscriptions:
     return Subscriptions(
         context,
-        Keys(clock.new_key, partial(secrets.seal, box), overlap),
+        keys,
         allowed=parse_networks(settings.webhook_allow),
         limit=settings.subscriptions_per_agent,
         is_listening=pushes.is_listening,

@@ -187,7 +187,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         Meta(description="Names that /mcp answers to besides loopback's, if a proxy gives it others; '*': any."),
     ] = ()
-    mcp_events: Annotated[bool, Meta(description="Offer MCP Events, a draft: events/list, poll and stream.")] = False
+    mcp_events: Annotated[bool, Meta(description="Offer MCP Events, a draft: poll, stream, webhooks.")] = False
     mcp_channel: Annotated[
         bool, Meta(description="Serve /channel/mcp, for Claude Code's channels: the handshake era of MCP only.")
     ] = False

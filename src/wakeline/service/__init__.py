@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from wakeline.core.principal import Caller
 from wakeline.service.audit import Audit
 from wakeline.service.bridges import Bridges
+from wakeline.service.callbacks import Callbacks
 from wakeline.service.dead_letters import DeadLetters
 from wakeline.service.deliveries import Deliveries
 from wakeline.service.hub import Hub
@@ -39,6 +40,7 @@ class Services:
     dead_letters: DeadLetters
     deliveries: Deliveries
     subscriptions: Subscriptions
+    callbacks: Callbacks
     wake_protocol: WakeProtocol
     operations: Operations
     audit: Audit

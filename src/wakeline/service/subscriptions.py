@@ -34,6 +34,7 @@ class Keys:
 
     make: Callable[[], bytes]
     seal: Callable[[bytes], str]
+    unseal: Callable[[str], bytes]
     overlap: timedelta
 
     def new(self) -> tuple[str, str]:
@@ -183,6 +184,7 @@ def _filters(given: wire.WakeFilters) -> Filters:
 
 def view(row: Subscription, signing_key: str | UnsetType = UNSET) -> wire.WakeSubscriptionView:
     metadata, until = parse_metadata(row.metadata), row.previous_key_until
+    end = UNSET if metadata.callback is None else metadata.callback.ends_at
     return wire.WakeSubscriptionView(
         subscription_id=row.subscription_id,
         handle=row.handle,
@@ -206,6 +208,7 @@ def view(row: Subscription, signing_key: str | UnsetType = UNSET) -> wire.WakeSu
         updated_at=to_datetime(row.updated_at),
         metrics=_metrics(row),
         signing_key=signing_key,
+        ends_at=to_datetime(end) if isinstance(end, int) else end,
     )
 
 

@@ -22,6 +22,7 @@ from wakeline.wire.bridge import (
     RingView,
     SettleRing,
 )
+from wakeline.wire.callbacks import CallbackStatus, EventsSubscribed, SubscribeEvents
 from wakeline.wire.common import (
     Address,
     Answer,
@@ -179,6 +180,7 @@ __all__ = [
     "Blocks",
     "BridgeAttended",
     "BridgeLeft",
+    "CallbackStatus",
     "ChainView",
     "ChangeAgent",
     "ChangeMembers",
@@ -201,6 +203,7 @@ __all__ = [
     "ErrorBody",
     "EventView",
     "EventsQuery",
+    "EventsSubscribed",
     "Found",
     "GrantView",
     "Grants",
@@ -275,6 +278,7 @@ __all__ = [
     "SettleRing",
     "StatusAnswer",
     "StepView",
+    "SubscribeEvents",
     "SubscribeWake",
     "Tag",
     "Tags",

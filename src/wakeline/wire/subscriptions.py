@@ -146,6 +146,7 @@ class WakeSubscriptionView(Answer, frozen=True):
     held: list[HeldView] | UnsetType = UNSET
     cursor: CursorView | UnsetType = UNSET
     signing_key: str | UnsetType = UNSET
+    ends_at: Instant | UnsetType | None = UNSET  # only of what `events/subscribe` of MCP made
 
 
 class WakeSubscriptionsQuery(Query, frozen=True):
