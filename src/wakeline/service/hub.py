@@ -282,4 +282,3 @@ class Hub:
         waiters.discard(waiter)
         if not waiters:
             mail.pop(waiter.caller.handle, None)
-

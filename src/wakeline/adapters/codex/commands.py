@@ -18,3 +18,8 @@ def resume(thread_id: str, text: str, codex: Sequence[str] = CODEX) -> list[str]
     Nothing about approvals, sandbox or model is said: the thread keeps what its human gave it.
     """
     return [*codex, "exec", "resume", "--json", thread_id, text]
+
+
+def begin(text: str, codex: Sequence[str] = CODEX) -> list[str]:
+    """A new thread, for one turn."""
+    return [*codex, "exec", "--json", text]

@@ -75,11 +75,20 @@ def find_process(sessions: Path, native_id: str | None, parent: int) -> int:
     """The process of the session: our parent, unless something stands between, such as a shell."""
     if (sessions / f"{parent}.json").exists() or native_id is None:
         return parent
+    return _process_of(sessions, native_id) or parent
+
+
+def is_open(sessions: Path, native_id: str) -> bool:
+    """Does a living process have this session?"""
+    return _process_of(sessions, native_id) is not None
+
+
+def _process_of(sessions: Path, native_id: str) -> int | None:
     for path in sessions.glob("*.json") if sessions.is_dir() else ():
         entry = Registry(sessions, int(path.stem)).look() if path.stem.isdecimal() else None
         if entry is not None and entry.session_id == native_id and is_there(entry.pid):
             return entry.pid
-    return parent
+    return None
 
 
 def is_there(pid: int) -> bool:
