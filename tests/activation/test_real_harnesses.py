@@ -31,6 +31,7 @@ def ward_of(harness: str, folder: Path, model: ModelServer) -> Iterator[tuple[Wa
     """@bob works in this harness, in a world of its own; the server lives in it too, as on a person's machine."""
     harness_tools.need_terminal()
     with make_world(harness_tools.installed(harness), folder / "world", model) as world:
+        subprocess.run(["git", "init", "--quiet"], cwd=world.project, check=True)  # Codex begins nothing elsewhere
         environ = {**world.environ, "PATH": f"{_programs(folder, world)}:{world.environ['PATH']}"}
         settings = {**SWIFT, "dormant_seconds": 3, "bridge_host": ""}
         with ServerProcess(folder / "data", environ=environ, **settings) as server:
@@ -103,7 +104,7 @@ def test_a_closed_session_is_resumed_and_reads_its_mail(harness: str, tmp_path: 
         model.script("unread message", Use("read_messages"), acknowledge, Say("I have read it."))
         ward.send(SOUP)
         row = ward.wait_result("fallback_resumed")
-        assert (row["session_id"], row["exit_status"], row["reason"]) == (seat["session_id"], 0, None), row
+        assert (row["session_id"], row["exit_status"], row["reason"]) == (seat["session_id"], 0, None), row["output"]
         request = model.wait(SOUP, timeout=10)
         assert request.session == spoken.session
         assert "good morning" in request.text
@@ -120,7 +121,7 @@ def test_a_new_session_is_begun_where_none_can_be_resumed(harness: str, tmp_path
         model.script("This is a new session", Use("read_messages"), acknowledge, Say("I have read it."))
         ward.send(SOUP)
         row = ward.wait_result("fallback_spawned")
-        assert (row["session_id"], row["exit_status"], row["reason"]) == (None, 0, None), row
+        assert (row["session_id"], row["exit_status"], row["reason"]) == (None, 0, None), row["output"]
         assert len(model.turns(SOUP)) >= 1
         assert ward.bob.unread() == []
 

@@ -108,9 +108,13 @@ class Ward:
         def look() -> dict[str, Any] | None:
             return next((row for row in self.attempts() if row["result"] == result), None)
 
-        row = eventually(look, lambda: (self.listed(), self.server.output))
+        row = eventually(look, self.shown)
         found: dict[str, Any] = self.human.get(f"/v1/activations/{row['activation_id']}")
         return found
+
+    def shown(self) -> list[Any]:
+        """Every attempt with what its process printed, for when a test fails."""
+        return [self.human.get(f"/v1/activations/{row['activation_id']}") for row in self.attempts()]
 
     def wait_state(self, state: str) -> dict[str, Any]:
         def look() -> dict[str, Any] | None:
