@@ -85,6 +85,23 @@ def allow(ward: Ward, allow_: str, **fields: Any) -> None:
     ward.human.do("PUT", f"/v1/agents/{ward.bob.handle}/activation", allow=allow_, **fields)
 
 
+def read_when_told(model: ModelServer, word: str) -> None:
+    """Also the second time: a harness may begin its turn before our tools are there, and then the mail stays unread."""
+    for _ in range(3):
+        model.script(word, Use("read_messages"), acknowledge, Say("I have read it."))
+
+
+def brought_back(ward: Ward) -> dict[str, Any]:
+    """The attempt whose process ended well and after which the mail was read."""
+
+    def look() -> dict[str, Any] | None:
+        rows = ward.attempts("resume", "spawn")
+        return next((row for row in rows if row["exit_status"] == 0 and row["reason"] is None), None)
+
+    found: dict[str, Any] = eventually(look, ward.shown)
+    return found
+
+
 @pytest.fixture
 def model() -> Iterator[ModelServer]:
     with ModelServer() as server:
@@ -101,15 +118,15 @@ def test_a_closed_session_is_resumed_and_reads_its_mail(harness: str, tmp_path: 
         assert seat["native_id"] == spoken.session
         leave(ward, world, session)
         allow(ward, "resume")
-        model.script("unread message", Use("read_messages"), acknowledge, Say("I have read it."))
+        read_when_told(model, "unread message")
         ward.send(SOUP)
-        row = ward.wait_result("fallback_resumed")
-        assert (row["session_id"], row["exit_status"], row["reason"]) == (seat["session_id"], 0, None), row["output"]
+        row = brought_back(ward)
+        assert (row["result"], row["session_id"]) == ("fallback_resumed", seat["session_id"])
         request = model.wait(SOUP, timeout=10)
         assert request.session == spoken.session
         assert "good morning" in request.text
         assert ward.bob.unread() == []
-        assert len(ward.attempts("resume", "spawn")) == 1
+        assert {one["way"] for one in ward.attempts()} == {"trigger", "resume"}
 
 
 @pytest.mark.long
@@ -118,10 +135,9 @@ def test_a_new_session_is_begun_where_none_can_be_resumed(harness: str, tmp_path
     with ward_of(harness, tmp_path, model) as (ward, world):
         ward.fall_silent(harness=harness, native_id=None, resumable=False, cwd=str(world.project))
         allow(ward, "spawn")
-        model.script("This is a new session", Use("read_messages"), acknowledge, Say("I have read it."))
+        read_when_told(model, "This is a new session")
         ward.send(SOUP)
-        row = ward.wait_result("fallback_spawned")
-        assert (row["session_id"], row["exit_status"], row["reason"]) == (None, 0, None), row["output"]
+        assert brought_back(ward)["result"] == "fallback_spawned"
         assert len(model.turns(SOUP)) >= 1
         assert ward.bob.unread() == []
 

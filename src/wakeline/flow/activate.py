@@ -68,7 +68,7 @@ class Activate(msgspec.Struct, frozen=True):
     sessions: tuple[str, ...]  # the agent's latest, ended or not
     addressed: str | None  # the one session that the mail is for
     hosts: tuple[str, ...]
-    subscriptions: tuple[str, ...]  # that have something to ring
+    subscriptions: tuple[str, ...]  # of the agent
     rung: tuple[tuple[str, int], ...]  # wakes that were rung for mail that stays unread
     rules: ActivationRules
     wake_rules: WakeRules

@@ -21,7 +21,7 @@ from wakeline.core.activation_queries import (
 from wakeline.core.instant import SECOND
 from wakeline.core.queries import AllWorkspaces, SessionList
 from wakeline.core.store import Store
-from wakeline.core.wake_queries import OpenSubscriptions
+from wakeline.core.subscription_queries import SubscriptionsOf
 from wakeline.core.waking import WakeRules
 from wakeline.errors import WakelineError
 from wakeline.flow.activate import Activate, Mail
@@ -33,6 +33,7 @@ _log = logging.getLogger(__name__)
 AT_ONCE = 200
 LETTERS = 20
 SESSIONS = 20
+SUBSCRIPTIONS = 200
 UNCLAIMED_SECONDS = 300  # how long a planned one waits for a bridge
 _recipients = msgspec.json.Decoder(list[str]).decode
 
@@ -85,7 +86,7 @@ class Activator:
             return None
         sessions = await store.read(SessionList(*who, 1, 0, SESSIONS))
         mandates = await store.read(MandateFor(*who))
-        subscriptions = await store.read(OpenSubscriptions(*who))
+        subscriptions = await store.read(SubscriptionsOf(*who, "", SUBSCRIPTIONS))
         rung = await store.read(RungWakes(*who, now, LETTERS))
         places = [one.host for one in sessions] + [one.host for one in mandates]
         return Activate(
@@ -96,7 +97,7 @@ class Activator:
             tuple(one.session_id for one in sessions),
             _addressed(letters[0], agent.handle),
             tuple(sorted({place for place in places if place is not None})),
-            tuple(subscriptions),
+            tuple(one.subscription_id for one in subscriptions),
             tuple((one.subscription_id, one.log_id) for one in rung),
             self._rules,
             self._wake_rules,
