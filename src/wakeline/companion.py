@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import msgspec
 
-from wakeline.errors import Unauthorized
+from wakeline.errors import Unavailable, WakelineError
 from wakeline.wire import seat as said
 
 Rung = tuple[said.Rang, str | None]  # the result and its reason
@@ -50,8 +50,7 @@ class Companion:
         first = await reader.readline()
         if not first or _line(first).type != "welcome":
             self._writer.close()
-            refused = msgspec.json.decode(first, type=said.RefusedSeat).error if first else {}
-            raise Unauthorized(refused.get("code", "TOKEN_INVALID"), refused.get("message", "The bridge hung up."), "")
+            raise _refusal(msgspec.json.decode(first, type=said.RefusedSeat).error if first else {})
         self.welcome = msgspec.json.decode(first, type=said.Welcome)
         self._start(self._listen(reader))
         return self
@@ -111,3 +110,9 @@ class Companion:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _refusal(error: dict[str, str]) -> WakelineError:
+    """What the bridge said no with, in its own words."""
+    code, message, hint = (error.get(name, "") for name in ("code", "message", "hint"))
+    return Unavailable(code, message or "The bridge hung up.", hint)

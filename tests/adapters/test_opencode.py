@@ -111,6 +111,7 @@ def test_it_is_an_adapter_that_observes() -> None:
     assert isinstance(adapter, Observes)
 
 
+@pytest.mark.guarantee("G-PI-OPENCODE-WAKE")
 async def test_an_idle_session_wakes_and_tells_of_every_step(harness: OpencodeServe, model: ModelServer) -> None:
     async with watching(harness) as watched:
         mark = mark_of(EVENTS[1])
@@ -125,6 +126,7 @@ async def test_an_idle_session_wakes_and_tells_of_every_step(harness: OpencodeSe
         assert request.session == watched.native_id
 
 
+@pytest.mark.guarantee("G-PI-OPENCODE-SURVIVES")
 async def test_the_same_mark_never_makes_a_second_request(harness: OpencodeServe, model: ModelServer) -> None:
     async with watching(harness) as watched:
         await watched.ring(EVENTS[2])
@@ -137,6 +139,7 @@ async def test_the_same_mark_never_makes_a_second_request(harness: OpencodeServe
     assert len(model.turns(mark_of(EVENTS[2]))) == 1
 
 
+@pytest.mark.guarantee("G-PI-OPENCODE-HUMAN-FIRST")
 @pytest.mark.parametrize(("reply", "event_id"), [("once", EVENTS[3]), ("reject", EVENTS[4])])
 async def test_a_permission_is_left_alone_and_what_it_stranded_is_prompted_again(
     harness: OpencodeServe, model: ModelServer, reply: str, event_id: str
@@ -156,6 +159,7 @@ async def test_a_permission_is_left_alone_and_what_it_stranded_is_prompted_again
         assert request.text.count(mark_of(event_id)) == 1
 
 
+@pytest.mark.guarantee("G-PI-OPENCODE-HUMAN-FIRST")
 async def test_after_an_interrupt_it_waits_for_the_human(harness: OpencodeServe, model: ModelServer) -> None:
     async with watching(harness) as watched:
         gate = threading.Event()
@@ -188,6 +192,7 @@ async def test_what_cannot_be_rung_is_a_result(harness: OpencodeServe) -> None:
         assert result.reason == reason, why
 
 
+@pytest.mark.guarantee("G-PI-OPENCODE-SURVIVES")
 async def test_a_server_that_dies_leaves_presence_unknown_and_is_found_again(
     model: ModelServer, tmp_path: Path
 ) -> None:

@@ -99,6 +99,7 @@ def stage(request: pytest.FixtureRequest, model: ModelServer, tmp_path: Path) ->
         yield Stage(world, bridge)
 
 
+@pytest.mark.guarantee("G-PI-OPENCODE-WAKE")
 def test_an_idle_session_wakes_once_and_tells_of_every_step(stage: Stage) -> None:
     scene, mark = stage(), next(MARKS)
     assert scene.ring(mark) == "turn started"
@@ -110,6 +111,7 @@ def test_an_idle_session_wakes_once_and_tells_of_every_step(stage: Stage) -> Non
     assert len(scene.model.turns(mark)) == 1
 
 
+@pytest.mark.guarantee("G-PI-OPENCODE-WAKE")
 def test_unread_mail_is_announced_with_the_humans_prompt(stage: Stage) -> None:
     scene, mark = stage(), next(MARKS)
     scene.bridge.announcement = {"text": f"Wakeline: you have mail ({mark})", "marks": [mark]}
@@ -117,6 +119,7 @@ def test_unread_mail_is_announced_with_the_humans_prompt(stage: Stage) -> None:
     scene.processed(mark)
 
 
+@pytest.mark.guarantee("G-PI-OPENCODE-WAKE")
 @pytest.mark.long
 def test_mail_to_oneself_is_shown_in_the_first_turn(stage: Stage) -> None:
     stage.bridge.handover = "Wakeline: you have a note from yourself"
@@ -126,6 +129,7 @@ def test_mail_to_oneself_is_shown_in_the_first_turn(stage: Stage) -> None:
     assert "a note from yourself" not in second.news
 
 
+@pytest.mark.guarantee("G-PI-OPENCODE-HUMAN-FIRST")
 @pytest.mark.long
 def test_in_a_stream_it_waits_and_cuts_nothing_off(stage: Stage) -> None:
     scene, mark, gate = stage(), next(MARKS), threading.Event()
@@ -140,6 +144,7 @@ def test_in_a_stream_it_waits_and_cuts_nothing_off(stage: Stage) -> None:
     assert request.text.count(mark) == 1
 
 
+@pytest.mark.guarantee("G-PI-OPENCODE-HUMAN-FIRST")
 @pytest.mark.long
 def test_after_esc_it_waits_for_the_human(stage: Stage) -> None:
     scene, first, second, gate = stage(), next(MARKS), next(MARKS), threading.Event()
@@ -160,6 +165,7 @@ def test_after_esc_it_waits_for_the_human(stage: Stage) -> None:
         scene.processed(mark)
 
 
+@pytest.mark.guarantee("G-PI-OPENCODE-HUMAN-FIRST")
 @pytest.mark.long
 def test_a_draft_is_kept(stage: Stage) -> None:
     scene, mark = stage(), next(MARKS)
@@ -171,6 +177,7 @@ def test_a_draft_is_kept(stage: Stage) -> None:
     assert "my unsent draft" not in scene.model.wait(mark).text
 
 
+@pytest.mark.guarantee("G-PI-OPENCODE-SURVIVES")
 @pytest.mark.long
 def test_a_bridge_that_comes_back_is_found_and_told_again(stage: Stage) -> None:
     scene, mark, gate = stage(), next(MARKS), threading.Event()
@@ -188,6 +195,7 @@ def test_a_bridge_that_comes_back_is_found_and_told_again(stage: Stage) -> None:
     assert len(scene.model.turns(mark)) == 1
 
 
+@pytest.mark.guarantee("G-PI-OPENCODE-SURVIVES")
 @pytest.mark.long
 def test_a_restarted_harness_knows_what_it_has_answered(stage: Stage) -> None:
     scene, old, new = stage(), next(MARKS), next(MARKS)
@@ -200,6 +208,7 @@ def test_a_restarted_harness_knows_what_it_has_answered(stage: Stage) -> None:
     assert len(scene.model.turns(old)) == 1
 
 
+@pytest.mark.guarantee("G-PI-OPENCODE-SURVIVES")
 @pytest.mark.long
 def test_what_a_killed_harness_had_not_answered_rings_again(stage: Stage) -> None:
     scene, mark, gate = stage(), next(MARKS), threading.Event()
@@ -218,6 +227,7 @@ def test_what_a_killed_harness_had_not_answered_rings_again(stage: Stage) -> Non
 ANSWERS = [("yes", "Enter"), ("no", "Escape")]
 
 
+@pytest.mark.guarantee("G-PI-OPENCODE-HUMAN-FIRST")
 @pytest.mark.long
 @pytest.mark.parametrize(("answer", "key"), ANSWERS, ids=[row[0] for row in ANSWERS])
 def test_an_approval_is_left_to_the_human(stage: Stage, answer: str, key: str) -> None:

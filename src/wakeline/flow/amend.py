@@ -107,6 +107,7 @@ class Change(msgspec.Struct, frozen=True):
     coalesce_window: int | UnsetType | None = UNSET
     daemon_socket_path: str | UnsetType | None = UNSET
     wake_policy: str | UnsetType = UNSET
+    full_body: bool | UnsetType = UNSET
     sealed_key: str | None = None  # encrypted; used if it becomes a webhook
 
 
@@ -187,8 +188,9 @@ class RotateKey(_OfOne, frozen=True):
 
 def _changed(before: Subscription, change: Change) -> Subscription:
     filters = parse_filters(before.filters) if change.filters is UNSET else canonical(change.filters)
-    said = parse_metadata(before.metadata).daemon_socket_path
-    path = said if change.daemon_socket_path is UNSET else change.daemon_socket_path
+    said = parse_metadata(before.metadata)
+    path = said.daemon_socket_path if change.daemon_socket_path is UNSET else change.daemon_socket_path
+    full_body = said.full_body if change.full_body is UNSET else change.full_body
     trigger, target = _or(change.trigger, before.trigger), _or(change.target, before.target)
     url = before.url if change.url is UNSET else change.url
     if target == Target.WEBHOOK and url is None:
@@ -200,7 +202,7 @@ def _changed(before: Subscription, change: Change) -> Subscription:
         target=target,
         url=url,
         coalesce_window=before.coalesce_window if change.coalesce_window is UNSET else change.coalesce_window,
-        metadata=to_json(Metadata(daemon_socket_path=path)),
+        metadata=to_json(Metadata(daemon_socket_path=path, full_body=full_body)),
         wake_policy=_or(change.wake_policy, before.wake_policy),
         route_key=route_key(before.handle, trigger, filters, target, url, path),
     )

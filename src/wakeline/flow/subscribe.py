@@ -48,6 +48,7 @@ class Route(msgspec.Struct, frozen=True):
     wake_policy: str | None = None
     sealed_key: str | None = None  # encrypted; used if it becomes a webhook
     has_mcp: bool = False
+    full_body: bool | None = None
 
 
 class Subscribed(msgspec.Struct, frozen=True):
@@ -195,7 +196,11 @@ def _new(
         target=target,
         url=route.url,
         coalesce_window=route.coalesce_window,
-        metadata=to_json(Metadata(daemon_socket_path=route.daemon_socket_path, is_default=is_default)),
+        metadata=to_json(
+            Metadata(
+                daemon_socket_path=route.daemon_socket_path, is_default=is_default, full_body=bool(route.full_body)
+            )
+        ),
         wake_policy=route.wake_policy or "immediate",
         signing_key=route.sealed_key if target == Target.WEBHOOK else None,
         previous_key=None,
@@ -212,7 +217,9 @@ def _new(
 def _merge(picture: Picture, before: Subscription, route: Route) -> Subscription:
     """What was said anew about an existing route; what was not said stays.  From now on it is the owner's own."""
     said = parse_metadata(before.metadata)
-    metadata = Metadata(daemon_socket_path=route.daemon_socket_path or said.daemon_socket_path)
+    full_body = said.full_body if route.full_body is None else route.full_body
+    path = route.daemon_socket_path or said.daemon_socket_path
+    metadata = Metadata(daemon_socket_path=path, full_body=full_body)
     row = _replace(
         before,
         coalesce_window=before.coalesce_window if route.coalesce_window is None else route.coalesce_window,

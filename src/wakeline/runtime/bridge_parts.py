@@ -17,6 +17,8 @@ from wakeline.adapters import starting
 from wakeline.adapters.codex import commands
 from wakeline.adapters.codex.adapter import Codex
 from wakeline.adapters.codex.queue import CodexQueue
+from wakeline.adapters.command.adapter import Commands
+from wakeline.adapters.command.book import Order, read_book
 from wakeline.adapters.harness import HarnessAdapter
 from wakeline.adapters.opencode.adapter import OpencodeServed
 from wakeline.adapters.opencode.api import OpencodeServer
@@ -28,8 +30,7 @@ from wakeline.core.queries import AllWorkspaces
 from wakeline.core.store import Store
 from wakeline.endpoint import invalid
 from wakeline.errors import Conflict, InvalidArgument, Unavailable
-from wakeline.harnesses.claude_code.registry import folder as registry_folder
-from wakeline.harnesses.claude_code.registry import is_open
+from wakeline.harnesses.claude_code.registry import process_of
 from wakeline.runtime import clock, processes
 from wakeline.runtime.bridge import Bridge
 from wakeline.runtime.crew import Crew
@@ -57,7 +58,17 @@ def adapters(desk: Desk, settings: Settings, environ: Mapping[str, str]) -> list
         CodexQueue(processes.look),
         OpencodeServed(_opencode_servers(settings, environ), desk.register),
         Tmux(processes.look, processes.foreground),
+        Commands(_orders(settings), environ, time.monotonic),
     ]
+
+
+def _orders(settings: Settings) -> dict[str, Order]:
+    given = settings.commands_file
+    path = Path(given).expanduser() if given else settings.data / "commands.toml"
+    try:
+        return read_book(path)
+    except (OSError, ValueError) as error:
+        raise invalid("commands_file", str(path), str(error)) from error
 
 
 def _opencode_servers(settings: Settings, environ: Mapping[str, str]) -> list[OpencodeServer]:
@@ -83,7 +94,9 @@ def _starter(settings: Settings) -> Starter:
         Orders(settings.data / "activations", processes.look),
         processes.look,
         lambda order: starting.command_for(order, starts),
-        lambda harness, native_id: harness == "claude-code" and is_open(registry_folder(environ), native_id),
+        lambda harness, native_id: (
+            harness == "claude-code" and process_of(registry_folder(environ), native_id) is not None
+        ),
         environ,
         {"codex": starting.IN_USE},
     )

@@ -139,10 +139,8 @@ class LocalLine:
     async def doorbells(self, after: str) -> AsyncIterator[str]:
         """What was missed does not matter here: whoever begins to listen looks first."""
         hub = self._services.hub
-        stream = hub.open(self._caller, lambda: None)
+        stream = await hub.attach(self._caller)
         try:
-            await hub.know(self._caller.workspace_id)
-            hub.join(stream, hub.tail(self._caller.workspace_id))
             yield after
             while not stream.closed:
                 await stream.wait()

@@ -93,6 +93,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     codex_steer: Annotated[
         bool, Meta(description="Ring inside a running turn of Codex; what the model was just saying is lost.")
     ] = False
+    commands_file: Annotated[
+        str,
+        Meta(description="The operator's own commands that ring agents; empty: commands.toml beside the data."),
+    ] = ""
     opencode_servers: Annotated[
         tuple[str, ...], Meta(description="The addresses of opencode servers whose sessions the bridge follows.")
     ] = ()

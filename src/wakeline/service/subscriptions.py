@@ -70,6 +70,7 @@ class Subscriptions:
             daemon_socket_path=_known(said.daemon_socket_path),
             wake_policy=_known(said.wake_policy),
             sealed_key=sealed,
+            full_body=_known(said.full_body),
             has_mcp=request.mcp_connected or self._is_listening(caller),
         )
         command = Subscribe(
@@ -131,6 +132,7 @@ class Subscriptions:
             coalesce_window=said.coalesce_window,
             daemon_socket_path=said.daemon_socket_path,
             wake_policy=said.wake_policy,
+            full_body=said.full_body,
             sealed_key=sealed,
         )
         owner = (await self._find(caller, subscription_id)).handle
@@ -192,6 +194,7 @@ def view(row: Subscription, signing_key: str | UnsetType = UNSET) -> wire.WakeSu
             coalesce_window=row.coalesce_window,
             daemon_socket_path=metadata.daemon_socket_path,
             wake_policy=row.wake_policy,
+            full_body=metadata.full_body,
         ),
         status=row.status,
         reason=row.status_reason,

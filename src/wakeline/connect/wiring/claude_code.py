@@ -17,6 +17,8 @@ ALLOWED = plugin.TOOLS
 
 
 class ClaudeCode:
+    program = PROGRAM
+
     def root(self, place: Place) -> Path:
         return place.project / ".claude" if place.project else place.directory("CLAUDE_CONFIG_DIR", ".claude")
 

@@ -16,6 +16,8 @@ _PACKAGE = {"name": NAME, "private": True, "type": "module", "pi": {"extensions"
 
 
 class Pi:
+    program = PROGRAM
+
     def root(self, place: Place) -> Path:
         return place.project / ".pi" if place.project else place.directory("PI_CODING_AGENT_DIR", ".pi/agent")
 

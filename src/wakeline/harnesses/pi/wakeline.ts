@@ -16,7 +16,8 @@ const KIND = "wakeline";
 const TICK_MS = 1_000;
 const TYPING_MS = 20_000; // a draft that nobody has touched for so long is not typing; a doorbell leaves it as it is
 const SETTLE_MS = 5_000;
-const TOOLS_MS = 5_000;
+const TOOLS_MS = 5_000; // a human does not wait longer for them
+const RING_TOOLS_MS = 8_000; // a doorbell may: without tools the model could not fetch what it tells of
 const RECENT = 32;
 
 type Ring = { mark: string; text: string; policy: string };
@@ -45,6 +46,7 @@ class Companion {
   constructor(
     private readonly pi: ExtensionAPI,
     private readonly settings: Settings,
+    private readonly tools: () => Promise<void>,
   ) {}
 
   // -- the session's life --------------------------------------------------------------------------------------------
@@ -133,6 +135,7 @@ class Companion {
       this.held.set(ring.mark, ring.text);
       return { result: "accepted", detail: "for the next prompt" };
     }
+    await atMost(RING_TOOLS_MS, this.tools());
     if (!(await this.clear())) return { result: "failed", reason: "busy", detail: "pi was preparing a turn" };
     const detail = this.running ? "steered" : "turn started";
     this.rung.set(ring.mark, ring.text);
@@ -271,13 +274,13 @@ function atMost<T>(limit: number, work: Promise<T>): Promise<T | void> {
 export default function (pi: ExtensionAPI): void {
   const settings = configure(import.meta.url);
   if (settings === null) return;
-  const companion = new Companion(pi, settings);
   const tools = new Tools(settings.command, settings.environ);
   let offered: Promise<void> = Promise.resolve();
+  const companion = new Companion(pi, settings, () => offered);
 
   pi.on("session_start", (_event, ctx) => {
-    companion.attach(ctx);
     offered = offer(pi, tools).catch(() => complain(ctx, "Wakeline's tools are missing: wakeline mcp did not start"));
+    companion.attach(ctx);
   });
   pi.on("session_shutdown", () => {
     companion.detach();
