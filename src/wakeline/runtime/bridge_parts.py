@@ -95,7 +95,7 @@ def _starter(settings: Settings) -> Starter:
         processes.look,
         lambda order: starting.command_for(order, starts),
         lambda harness, native_id: (
-            harness == "claude-code" and process_of(registry_folder(environ), native_id) is not None
+            harness == "claude-code" and process_of(claude_sessions(environ), native_id) is not None
         ),
         environ,
         {"codex": starting.IN_USE},
