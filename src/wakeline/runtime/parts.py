@@ -12,6 +12,7 @@ from cryptography.fernet import Fernet
 
 from wakeline.adapters.mcp_push import McpPush
 from wakeline.adapters.webhook import Webhooks
+from wakeline.core.activation import ActivationRules
 from wakeline.core.destination import parse_networks
 from wakeline.core.guardrail import Guardrails
 from wakeline.core.instant import SECOND
@@ -24,12 +25,14 @@ from wakeline.core.subscription import Target
 from wakeline.core.waking import WakeRules
 from wakeline.flow.attend import Attention
 from wakeline.runtime import clock, processes, secrets
+from wakeline.runtime.activator import Activator
 from wakeline.runtime.jwks import Jwks
 from wakeline.runtime.parcels import Packer
 from wakeline.runtime.settings import Settings
 from wakeline.runtime.sweeper import Retention
 from wakeline.runtime.waker import Waker
 from wakeline.service import Services
+from wakeline.service.activations import Activations
 from wakeline.service.audit import Audit
 from wakeline.service.bridges import Bridges
 from wakeline.service.callbacks import Callbacks
@@ -39,6 +42,7 @@ from wakeline.service.deliveries import Deliveries
 from wakeline.service.hub import Hub
 from wakeline.service.identity import External, Identity
 from wakeline.service.inbox import Inboxes
+from wakeline.service.launches import Launches
 from wakeline.service.log import Logs
 from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
@@ -63,6 +67,7 @@ class Parts:
     webhooks: Webhooks
     waker: Waker
     rails: Guardrails
+    activator: Activator
 
 
 async def open_store(settings: Settings) -> Store:
@@ -89,6 +94,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
     logs = Logs(context, hub)
     deliveries = Deliveries(context, logs)
     inboxes = Inboxes(context, hub)
+    threads = Threads(context)
     pushes = Pushes(hub, inboxes)
     keys = _keys(settings, box)
     subscriptions = _subscriptions(settings, context, keys, pushes)
@@ -98,7 +104,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         identity=identity,
         messages=messages,
         inboxes=inboxes,
-        threads=Threads(context),
+        threads=threads,
         principals=Principals(context, identity, timedelta(days=settings.token_days)),
         sessions=sessions,
         logs=logs,
@@ -113,13 +119,16 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         pushes=pushes,
         bridges=Bridges(context, _rules(settings), sessions.view),
         proofs=Proofs(context, _attention(settings)),
+        activations=Activations(context, _activation_rules(settings)),
+        launches=Launches(context, _activation_rules(settings), threads, settings.human_handle),
     )
     push = McpPush(pushes.push)
     waker = _waker(settings, store, box, webhooks, push)
     pushes.on_arrival(partial(_greet, subscriptions, waker))
     pushes.on_departure(waker.disconnected)
     hub.on_control(waker.hear)
-    return Parts(store, services, hub, retention, issuer, webhooks, waker, rails)
+    activator = Activator(store, _activation_rules(settings), _rules(settings), settings.human_handle, clock.new_id)
+    return Parts(store, services, hub, retention, issuer, webhooks, waker, rails, activator)
 
 
 def _operations(
@@ -163,6 +172,10 @@ async def _greet(subscriptions: Subscriptions, waker: Waker, caller: Caller) -> 
 
 def _rules(settings: Settings) -> WakeRules:
     return WakeRules(**{name: getattr(settings, name) for name in WakeRules.__struct_fields__})
+
+
+def _activation_rules(settings: Settings) -> ActivationRules:
+    return ActivationRules(**{name: getattr(settings, name) for name in ActivationRules.__struct_fields__})
 
 
 def _waker(settings: Settings, store: Store, box: Fernet, webhooks: Webhooks, push: McpPush) -> Waker:
