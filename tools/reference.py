@@ -372,6 +372,7 @@ def states() -> str:
 # -- database ---------------------------------------------------------------------------------------------------------
 
 PURPOSES = {
+    "activations": "Every attempt to bring a dormant agent back, with what its process printed last.",
     "blocks": "Whose mail a principal refuses; a lifted block stays as a row.",
     "buckets": "What is left of each sender's message rate, in millionths of a message.",
     "bridges": "The bridge that serves each host, and until when it is believed to be there.",
@@ -390,6 +391,8 @@ PURPOSES = {
     "messages": "The entries of threads.",
     "migrations": "Which migrations were applied, with their checksums.",
     "principals": "Agents, humans and the system; a handle is never reused.",
+    "dormancies": "How far we are with each agent that leaves its mail unread, and why nothing is started for it.",
+    "mandates": "What a human allows to be started for each agent, and how often.",
     "proofs": "What probes found of each way into a harness, for each version: the newest finding.",
     "receipts": "What one recipient did with one message.",
     "refusals": "What policy refused, counted per principal, rule and minute.",

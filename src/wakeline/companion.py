@@ -39,6 +39,7 @@ class Companion:
         self._tasks: set[asyncio.Task[None]] = set()
         self._writer: asyncio.StreamWriter | None = None
         self.welcome: said.Welcome | None = None
+        self.connected = False
 
     @property
     def session_id(self) -> str:
@@ -52,6 +53,7 @@ class Companion:
             self._writer.close()
             raise _refusal(msgspec.json.decode(first, type=said.RefusedSeat).error if first else {})
         self.welcome = msgspec.json.decode(first, type=said.Welcome)
+        self.connected = True
         self._start(self._listen(reader))
         return self
 
@@ -94,6 +96,17 @@ class Companion:
     # -- hearing ------------------------------------------------------------------------------------------------------
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
+        """Until the bridge goes; whoever waits for its answer is told."""
+        try:
+            await self._hear(reader)
+        except ConnectionError:
+            pass
+        finally:
+            self.connected = False
+            while self._announced:
+                self._announced.popleft().set_exception(ConnectionResetError("the bridge went away"))
+
+    async def _hear(self, reader: asyncio.StreamReader) -> None:
         while line := await reader.readline():
             kind = _line(line).type
             if kind == "ring":

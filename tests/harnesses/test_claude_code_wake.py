@@ -210,7 +210,7 @@ def test_a_burst_is_a_few_rings_and_every_message_is_read_once(tmp_path: Path) -
 @pytest.mark.long
 def test_a_session_that_was_killed_is_woken_when_it_is_resumed(office: Office) -> None:
     session = office.open()
-    session.prompt("remember the blue door")
+    office.talk(session, "remember the blue door")
     native_id, seat = session.native_id, office.wait_for(session, "idle")
     session.stop()
     eventually(lambda: office.seat(session) is None, "its end was not noticed")
@@ -229,8 +229,7 @@ def test_a_session_that_was_killed_is_woken_when_it_is_resumed(office: Office) -
 @pytest.mark.long
 def test_a_session_that_was_killed_with_a_doorbell_in_it_hears_of_the_mail_again(office: Office) -> None:
     session = office.open()
-    session.prompt("remember the blue door")  # what has said nothing yet cannot be resumed
-    office.wait_for(session, "idle")
+    office.talk(session, "remember the blue door")
     office.model.script(DOORBELL, Say("Let me see", threading.Event()))
     office.send("do not lose me")
     first = office.model.wait(DOORBELL)

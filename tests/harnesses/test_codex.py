@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faces.http_calls import new_agent
-from tests.harnesses.codex_desk import RUNG, CodexDesk, an_entry, codex_desk, eventually
+from tests.harnesses.codex_desk import RUNG, CodexDesk, a_bridge_elsewhere, an_entry, codex_desk, eventually
 from wakeline.testing.model import Fail, ModelServer, Say, Shell
 
 LADDER = ["queued", "attempt", "triggered", "woke", "injected", "processed"]
@@ -291,3 +291,27 @@ def test_a_run_that_nobody_watches_is_never_rung(desk: CodexDesk) -> None:
     assert seat["wake_mode"] == "none"
     assert desk.doorbells() == []
     assert [one for one in desk.deliveries() if one["target"] == "bridge-daemon"] == []
+
+
+@pytest.mark.long
+def test_a_bridge_beside_codex_wakes_it_for_a_server_elsewhere(tmp_path: Path, model: ModelServer) -> None:
+    with codex_desk(tmp_path, model, bridge=False) as desk, a_bridge_elsewhere(desk):
+        _, seat = desk.open()
+        assert seat["host"] == "elsewhere"
+        desk.read_when_rung()
+        desk.send("The soup is ready.")
+        fetched = desk.model.wait("The soup is ready.")
+        assert fetched.session == seat["native_id"]
+        desk.wait_step("processed")
+        assert len(desk.doorbells()) == len(desk.fetched("The soup is ready.")) == 1
+
+
+@pytest.mark.long
+def test_mail_that_comes_before_a_terminal_has_its_tools_rings_when_it_has_them(desk: CodexDesk) -> None:
+    desk.read_when_rung()
+    desk.world.open()
+    [seat] = eventually(desk.sessions, "the terminal is no session")
+    desk.send("The soup is ready.")
+    fetched = desk.model.wait("The soup is ready.", session=seat["native_id"], timeout=60)
+    assert fetched.session == seat["native_id"]
+    assert len(desk.doorbells()) == 1

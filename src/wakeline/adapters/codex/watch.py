@@ -190,13 +190,20 @@ class Watch:
             self._group.create_task(self._meet(server, thread.id, thread.cwd))
 
     async def _meet(self, server: AppServer, thread_id: str, cwd: str | None) -> None:
+        """It is a session at once, so that its mail takes this way; it is rung when it can fetch that mail."""
         try:
             token = await self._token(server, cwd)
-            if token is not None and self._refused.get(thread_id) != token:
-                await threads.wait_for_tools(server, thread_id, entry.NAME)
-                await self._register(server, thread_id, token)
+            if token is None or self._refused.get(thread_id) == token:
+                return
+            session_id = await self._register(server, thread_id, token)
+            if session_id is None:
+                return
+            await threads.wait_for_tools(server, thread_id, entry.NAME)
+            status = self._meeting[thread_id].status
         finally:
             self._meeting.pop(thread_id, None)
+        followed = self._followed[thread_id] = Followed(thread_id, session_id, status)
+        await self._look(server, followed, threads.RECENT)
 
     async def _token(self, server: AppServer, cwd: str | None) -> str | None:
         """None: it is nobody's that we know, and the next survey asks again."""
@@ -206,19 +213,17 @@ class Watch:
             _log.warning("the configuration of Codex at %s cannot be read: %s", self._home, refusal)
             return None
 
-    async def _register(self, server: AppServer, thread_id: str, token: str) -> None:
+    async def _register(self, server: AppServer, thread_id: str, token: str) -> str | None:
         try:
             enrolled = await self._enrol(self._describe(self._meeting[thread_id], token, server.version))
         except Unavailable as error:
             _log.info("the Codex thread %s is not a session yet: %s", thread_id, error.message)
-            return
+            return None
         except WakelineError as error:  # another server's agent, perhaps: so it stays until the token is another
             _log.info("the Codex thread %s is not taken as a session: %s", thread_id, error.message)
             self._refused[thread_id] = token
-            return
-        status = self._meeting[thread_id].status
-        followed = self._followed[thread_id] = Followed(thread_id, enrolled.session_id, status)
-        await self._look(server, followed, threads.RECENT)
+            return None
+        return enrolled.session_id
 
     async def _part(self, thread_id: str) -> None:
         self._strangers.discard(thread_id)

@@ -92,9 +92,13 @@ class Desk {
   /** The chair of the session that the human sees: a subagent's session has none of its own. */
   async #chair(id) {
     const root = await this.#root(id);
-    if (root === null || this.#chairs.has(root)) return this.#chairs.get(root) ?? null;
-    const session = await this.#get(root);
-    return session && (this.#chairs.get(root) ?? this.#open(session)); // another event may have been faster
+    const session = root === null || this.#chairs.has(root) ? null : await this.#get(root);
+    const chair = this.#chairs.get(root) ?? (session && this.#open(session)); // another event may have been faster
+    if (chair) {
+      this.#chairs.delete(root); // so that it becomes the newest: the oldest gives up its seat
+      this.#chairs.set(root, chair);
+    }
+    return chair;
   }
 
   async #root(id) {
