@@ -30,6 +30,7 @@ from wakeline.core.queries import AllWorkspaces
 from wakeline.core.store import Store
 from wakeline.endpoint import invalid
 from wakeline.errors import Conflict, InvalidArgument, Unavailable
+from wakeline.harnesses.claude_code.registry import folder as claude_sessions
 from wakeline.harnesses.claude_code.registry import process_of
 from wakeline.runtime import clock, processes
 from wakeline.runtime.bridge import Bridge
