@@ -34,7 +34,10 @@ class Room:
         program = command or [sys.executable, composer.__file__, str(self.log), style]
         self.terminal = Terminal(program, cwd=folder, environ={"PATH": os.environ["PATH"]}).start()
         self.adapter = Tmux(look, foreground)
-        self.program = foreground(self.terminal.pid)
+
+    @property
+    def program(self) -> int | None:
+        return foreground(self.terminal.pid)
 
     @property
     def session(self) -> Session:

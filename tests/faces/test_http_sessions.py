@@ -290,3 +290,14 @@ def test_where_a_peer_works_is_its_own_business(node: ServerProcess, alice: Acto
 @pytest.mark.parametrize("path", ["/v1/sessions", "/v1/peers"])
 def test_strangers_see_nobody(node: ServerProcess, path: str) -> None:
     assert Actor(node, "@nobody", "not-a-token").call("GET", path).code == "TOKEN_INVALID"
+
+
+def test_a_session_that_is_proven_later_gets_its_agent_a_route_that_wakes(node: ServerProcess) -> None:
+    """A hook may register a session before the bridge has found the way to it."""
+    agent = new_agent(node, "late")
+    beat: dict[str, Any] = {"harness": "codex", "native_id": "thread-1", "host": "here"}
+    agent.post("/v1/sessions/heartbeat", **beat)
+    assert [one["harness_target"] for one in agent.get("/v1/wake-subscriptions")["subscriptions"]] == ["none"]
+    agent.post("/v1/sessions/heartbeat", **beat, levels={"D4": "pass"})
+    [route] = agent.get("/v1/wake-subscriptions")["subscriptions"]
+    assert route["harness_target"] == "bridge-daemon"

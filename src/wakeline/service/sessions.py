@@ -67,7 +67,8 @@ class Sessions:
         beat = Heartbeat(caller, request, self._context.new_id(), self._attention)
         beat = msgspec.structs.replace(beat, found=await self._find(beat))
         session = await self._context.store.submit(beat)
-        if session.started_at == session.heartbeat_at:
+        # What it can do may be known only later: a hook registers a session before the bridge has found the way to it.
+        if session.started_at == session.heartbeat_at or not isinstance(request.levels, UnsetType):
             await self._welcome(caller)
         unread, text = await self._mail(caller)
         return wire.Attended(session_id=session.session_id, presence=session.presence, unread=unread, doorbell=text)
