@@ -485,11 +485,12 @@ def levels() -> str:
         "## The yardstick",
         table(("level", "name"), [(level, code(name)) for level, name in NAMES.items()]),
         "## What the program knows",
-        "Found by our own tests with the real harnesses. `*`: every version.",
+        "What routing starts from. The ways of the next section were probed by the doctor; the others are claimed by "
+        "their adapters and rest on those adapters' own tests. `*`: every version.",
         table(("harness", "transport", "version", *NAMES), shipped),
         "## What the doctor found",
         f"{len(probed)} probes by `wakeline doctor all -o json`, kept in [levels.json](../levels.json). "
-        "Latencies are of that run, with a stand-in for the model, from posting to the model's request.",
+        "Latencies are of that one run, on a busy machine, with a stand-in for the model, from posting to its request.",
         *(f"### {one.harness} {one.version}\n\n```text\n{block(one)}\n```" for one in found),
     )
 

@@ -16,7 +16,7 @@ from wakeline.testing.worlds import HarnessSession
 
 SECONDS = 90.0
 BURST = 5
-UNTRIED = "not tried here: loop guards, a harness killed in the middle of a turn"
+UNTRIED = "not tried here: loop guards, a harness killed in the middle of a turn, a second doorbell long after a crash"
 
 
 class Ground(NamedTuple):
@@ -62,12 +62,13 @@ def burst_in_a_turn(ground: Ground) -> None:
     _fetched(ground, tokens, before)
     if turn.cut:
         raise Unproven("the turn was cut off")
-    if len(stage.model.turns(MARK, session=session.native_id)) > before + BURST:
+    rung = [one for one in stage.model.turns(MARK, session=session.native_id) if one.number > before]
+    if len(rung) > BURST:
         raise Unproven("there were more doorbells than messages")
 
 
 def server_killed(ground: Ground) -> None:
-    """The server dies with a message just posted, and comes back: it arrives, and only once."""
+    """The server dies with a message just posted, and comes back: it arrives."""
     stage, _, row = ground
     tokens, before = _tokens(1), len(stage.model.requests)
     stage.attend()
@@ -78,14 +79,10 @@ def server_killed(ground: Ground) -> None:
 
 
 def harness_killed(ground: Ground) -> None:
-    """A session that is gone is known to be gone, and what was for it waits."""
-    stage, session, row = ground
+    """A session that is gone is known to be gone."""
+    stage, session, _ = ground
     session.stop()
     stage.wait(lambda: _is_gone(stage.row(session.native_id)), SECONDS, "nobody noticed that the session is gone")
-    before = len(stage.model.requests)
-    stage.post(row, new_id())
-    if len(stage.model.turns(MARK)) > before:
-        raise Unproven("another session was woken in its place")
 
 
 def _is_gone(row: Row | None) -> bool:
