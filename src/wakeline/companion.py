@@ -47,8 +47,12 @@ class Companion:
 
     async def __aenter__(self) -> Self:
         reader, self._writer = await asyncio.open_unix_connection(self._path, limit=said.LINE_BYTES)
-        await self._say(self._hello)
-        first = await reader.readline()
+        try:
+            await self._say(self._hello)
+            first = await reader.readline()
+        except BaseException:
+            self._writer.close()
+            raise
         if not first or _line(first).type != "welcome":
             self._writer.close()
             raise _refusal(msgspec.json.decode(first, type=said.RefusedSeat).error if first else {})

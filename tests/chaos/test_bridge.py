@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,31 +74,29 @@ class Harness:
             return  # the server is away: a later ring tells of it again
 
 
-@pytest.mark.timeout(600)
-@pytest.mark.guarantee("G-BRIDGE-KILL")
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
-async def test_a_server_killed_while_it_rings_loses_no_mail_and_rings_no_mark_twice(
-    tmp_path: Path, database: str
-) -> None:
-    if database == "sqlite":
-        await _survive(ServerProcess(tmp_path / "data", **SETTINGS))
+@pytest.fixture(params=["sqlite", "postgres"])
+def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerProcess]:
+    if request.param == "sqlite":
+        yield ServerProcess(tmp_path / "data", **SETTINGS)
     else:
         with fresh_postgres() as url:
-            await _survive(ServerProcess(tmp_path / "data", database=url, **SETTINGS))
+            yield ServerProcess(tmp_path / "data", database=url, **SETTINGS)
 
 
-async def _survive(server: ServerProcess) -> None:
+@pytest.mark.timeout(600)
+@pytest.mark.guarantee("G-BRIDGE-KILL")
+async def test_a_server_killed_while_it_rings_loses_no_mail_and_rings_no_mark_twice(target: ServerProcess) -> None:
     dice = random.Random(7)
-    with server:
-        async with House(server) as house:
+    with target:
+        async with House(target) as house:
             harness = Harness(house)
             running = asyncio.create_task(harness.run())
             sent = []
             for _ in range(ROUNDS):
                 sent += [await house.mail() for _ in range(3)]
                 await asyncio.sleep(dice.uniform(0, 0.3))  # where it is killed is the point
-                server.kill()
-                server.start()
+                target.kill()
+                target.start()
 
             async def all_read() -> bool:
                 return set(sent) <= set(harness.read) or not (await house.bob.get_inbox()).messages
