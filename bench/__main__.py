@@ -7,12 +7,13 @@ import sys
 import time
 from collections.abc import Callable
 
-from bench import growth, matching, mcp, posts, receipt, receivers, results, shell, store, webhook
+from bench import growth, matching, mcp, posts, receipt, receivers, results, shell, store, wakes, webhook
 from bench.results import Figure, goal, shown
 from bench.rounds import NORMAL, QUICK, Plan, say
 
 BENCHMARKS: dict[str, Callable[[Plan], list[Figure]]] = {
-    module.NAME: module.measure for module in (posts, store, receipt, receivers, matching, webhook, mcp, shell, growth)
+    module.NAME: module.measure
+    for module in (posts, store, receipt, receivers, matching, webhook, mcp, wakes, shell, growth)
 }
 LONG = frozenset({growth.NAME})
 

@@ -20,7 +20,9 @@ import msgspec
 
 from wakeline import errors, wire
 from wakeline.core.alarm import GUARDS
+from wakeline.core.level import SHIPPED
 from wakeline.core.thread import TRANSITIONS, Status
+from wakeline.core.verdict import NAMES, Diagnosis, block
 from wakeline.endpoint import CLIENT_SETTINGS
 from wakeline.faces.cli import arguments, commands
 from wakeline.faces.http import openapi
@@ -370,6 +372,7 @@ def states() -> str:
 # -- database ---------------------------------------------------------------------------------------------------------
 
 PURPOSES = {
+    "activations": "Every attempt to bring a dormant agent back, with what its process printed last.",
     "blocks": "Whose mail a principal refuses; a lifted block stays as a row.",
     "buckets": "What is left of each sender's message rate, in millionths of a message.",
     "bridges": "The bridge that serves each host, and until when it is believed to be there.",
@@ -388,6 +391,9 @@ PURPOSES = {
     "messages": "The entries of threads.",
     "migrations": "Which migrations were applied, with their checksums.",
     "principals": "Agents, humans and the system; a handle is never reused.",
+    "dormancies": "How far we are with each agent that leaves its mail unread, and why nothing is started for it.",
+    "mandates": "What a human allows to be started for each agent, and how often.",
+    "proofs": "What probes found of each way into a harness, for each version: the newest finding.",
     "receipts": "What one recipient did with one message.",
     "refusals": "What policy refused, counted per principal, rule and minute.",
     "role_holders": "Who holds which role now; follows from `principals.roles`.",
@@ -465,12 +471,42 @@ def _guarantee(one: dict[str, Any]) -> str:
 
 # -- writing ----------------------------------------------------------------------------------------------------------
 
+# -- levels -----------------------------------------------------------------------------------------------------------
+
+
+def levels() -> str:
+    found = msgspec.json.decode((DOCS / "levels.json").read_bytes(), type=Found).harnesses
+    probed = {(one.harness, one.transport, one.version) for one in found}
+    shipped = [(*way, *(graded.get(level, "") for level in NAMES)) for way, graded in sorted(SHIPPED.items())]
+    return page(
+        "Delivery levels",
+        "What was proven of each way into a harness. Routing goes by this, and by what `wakeline doctor` has found on "
+        "your own machines ([guide](../guides/doctor.md)); a version that nobody has looked at has no level.",
+        "## The yardstick",
+        table(("level", "name"), [(level, code(name)) for level, name in NAMES.items()]),
+        "## What the program knows",
+        "Found by our own tests with the real harnesses. `*`: every version.",
+        table(("harness", "transport", "version", *NAMES), shipped),
+        "## What the doctor found",
+        f"{len(probed)} probes by `wakeline doctor all -o json`, kept in [levels.json](../levels.json). "
+        "Latencies are of that run, with a stand-in for the model, from posting to the model's request.",
+        *(f"### {one.harness} {one.version}\n\n```text\n{block(one)}\n```" for one in found),
+    )
+
+
+class Found(msgspec.Struct):
+    """What `wakeline doctor -o json` prints, as far as this page shows it."""
+
+    harnesses: list[Diagnosis]
+
+
 PAGES: dict[Path, Callable[[], str]] = {
     REFERENCE / "cli.md": cli,
     REFERENCE / "http.md": http,
     REFERENCE / "openapi.json": lambda: openapi.document_bytes().decode() + "\n",
     REFERENCE / "mcp.md": mcp,
     REFERENCE / "errors.md": error_page,
+    REFERENCE / "levels.md": levels,
     REFERENCE / "settings.md": setting_page,
     REFERENCE / "states.md": states,
     REFERENCE / "schema.md": schema,

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import msgspec
 
-from wakeline.errors import Unauthorized
+from wakeline.errors import Unavailable, WakelineError
 from wakeline.wire import seat as said
 
 Rung = tuple[said.Rang, str | None]  # the result and its reason
@@ -39,6 +39,7 @@ class Companion:
         self._tasks: set[asyncio.Task[None]] = set()
         self._writer: asyncio.StreamWriter | None = None
         self.welcome: said.Welcome | None = None
+        self.connected = False
 
     @property
     def session_id(self) -> str:
@@ -50,9 +51,9 @@ class Companion:
         first = await reader.readline()
         if not first or _line(first).type != "welcome":
             self._writer.close()
-            refused = msgspec.json.decode(first, type=said.RefusedSeat).error if first else {}
-            raise Unauthorized(refused.get("code", "TOKEN_INVALID"), refused.get("message", "The bridge hung up."), "")
+            raise _refusal(msgspec.json.decode(first, type=said.RefusedSeat).error if first else {})
         self.welcome = msgspec.json.decode(first, type=said.Welcome)
+        self.connected = True
         self._start(self._listen(reader))
         return self
 
@@ -95,6 +96,17 @@ class Companion:
     # -- hearing ------------------------------------------------------------------------------------------------------
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
+        """Until the bridge goes; whoever waits for its answer is told."""
+        try:
+            await self._hear(reader)
+        except ConnectionError:
+            pass
+        finally:
+            self.connected = False
+            while self._announced:
+                self._announced.popleft().set_exception(ConnectionResetError("the bridge went away"))
+
+    async def _hear(self, reader: asyncio.StreamReader) -> None:
         while line := await reader.readline():
             kind = _line(line).type
             if kind == "ring":
@@ -111,3 +123,9 @@ class Companion:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _refusal(error: dict[str, str]) -> WakelineError:
+    """What the bridge said no with, in its own words."""
+    code, message, hint = (error.get(name, "") for name in ("code", "message", "hint"))
+    return Unavailable(code, message or "The bridge hung up.", hint)

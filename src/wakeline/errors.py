@@ -138,6 +138,8 @@ CATALOGUE: dict[str, str] = {
     "TOO_MANY_SUBSCRIPTIONS": "Remove some, or ask the operator to raise the setting subscriptions_per_agent.",
     "BRIDGE_REQUIRED": "Use the token of a bridge: 'wakeline token create --bridge HOST'.",
     "BRIDGE_SCOPE": "A bridge's token claims, settles and reports for its host's sessions; use another for the rest.",
+    "PERMISSION_BYPASS_REFUSED": "Leave it out: what is started has the rights that its human has set up for it.",
+    "ACTIVATION_LIMIT": "Ask for less, or ask the operator to raise the setting that the guide on activation names.",
     "NOT_OFFERED": "Wakeline has no such thing; leave it out.",
     # 404
     "NOT_FOUND": "Check the path against /openapi.json.",
@@ -153,6 +155,7 @@ CATALOGUE: dict[str, str] = {
     "DEAD_LETTER_NOT_FOUND": "'wakeline dead-letter list' shows what is kept.",
     "CURSOR_NOT_FOUND": "A cursor is put back to where it has been, never forward.",
     "DELIVERY_NOT_FOUND": "'wakeline deliveries list' shows yours.",
+    "ACTIVATION_NOT_FOUND": "'wakeline activations list' shows yours.",
     "SUBSCRIPTION_NOT_FOUND": "'wakeline wake list' shows yours.",
     "WORKSPACE_NOT_FOUND": "'wakeline workspace list' shows what exists.",
     # 405
@@ -173,6 +176,8 @@ CATALOGUE: dict[str, str] = {
     "SUBSCRIPTION_EXISTS": "Use the one that the details name, or remove it first.",
     "WEBHOOK_URL_MISSING": "Give the URL in the target's metadata.",
     "NOT_A_WEBHOOK": "Only webhooks have a signing key.",
+    "MCP_EVENT_SUBSCRIPTION": "Call events/subscribe again with the same URL: it renews, and takes another secret.",
+    "CALLBACK_UNVERIFIED": "Let the endpoint say the challenge of a verification back, then subscribe again.",
     "ALREADY_READ": "A message that somebody has read cannot be taken back; post one that supersedes it.",
     "ALREADY_REPLACED": "Supersede the newest one instead; the details name it, if there is one.",
     "WAIT_CYCLE": "Answer what you are asked first, or post without wait_seconds and read the reply later.",

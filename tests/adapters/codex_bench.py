@@ -108,20 +108,24 @@ class Bench:
 
     # -- what is rung -------------------------------------------------------------------------------------------------
 
-    def ring(self, thread: str, name: str, text: str = "", *, attempt: int = 1) -> Result:
-        parcel = Parcel(
-            delivery_id=name,
-            event_id=name,
-            subscription_id="subscription",
-            attempt=attempt,
-            target="bridge-daemon",
-            url=None,
-            body=b"{}",
-            text=f"{text or 'Wakeline: you have 1 unread message.'} ({mark_of(name)})",
-            mark=mark_of(name),
-            session=a_session(thread),
-        )
+    def ring(self, thread: str, name: str, *, attempt: int = 1) -> Result:
+        parcel = a_parcel(thread, name, attempt=attempt)
         return asyncio.run_coroutine_threadsafe(self.adapter.deliver(parcel), self._loop).result(SECONDS)
+
+
+def a_parcel(thread: str, name: str, *, attempt: int = 1) -> Parcel:
+    return Parcel(
+        delivery_id=name,
+        event_id=name,
+        subscription_id="subscription",
+        attempt=attempt,
+        target="bridge-daemon",
+        url=None,
+        body=b"{}",
+        text=f"Wakeline: you have 1 unread message. [{mark_of(name)}]",
+        mark=mark_of(name),
+        session=a_session(thread),
+    )
 
 
 def a_session(thread: str | None) -> Session:

@@ -73,7 +73,7 @@ def test_an_entry_without_a_token_is_nobodys(entry: McpServer | None) -> None:
 
 
 def test_activation_says_nothing_of_approvals_or_sandboxes() -> None:
-    assert commands.resume("T", "hello") == ["codex", "exec", "resume", "--json", "T", "hello"]
+    assert commands.resume("T", "hello") == ["codex", "exec", "resume", *commands.READY, "--json", "T", "hello"]
     assert commands.queue("T", "hello", ("/opt/codex",)) == [
         "/opt/codex",
         "queue",

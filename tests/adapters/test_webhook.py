@@ -138,6 +138,44 @@ async def test_the_exact_bytes_arrive_with_both_families_of_headers(webhooks: We
     assert verify(got.body, neo, KEY, now=fresh)["eventId"] == EVENT["eventId"]
 
 
+async def test_an_occurrence_carries_the_headers_of_its_draft_and_no_others(webhooks: Webhooks, clock: Clock) -> None:
+    async with Receiver(answers(OK)) as receiver:
+        await webhooks.deliver(parcel(receiver.url(), keys=(KEY, OLD_KEY), callback=True))
+    [got] = receiver.requests
+    assert got.header("x-mcp-subscription-id") == EVENT["subscriptionId"]
+    assert not any(name.lower().startswith("x-neo") for name in got.headers)
+    for key in (KEY, OLD_KEY):
+        assert verify(got.body, got.headers, key, now=clock.moment)["eventId"] == EVENT["eventId"]
+
+
+ECHOES: dict[str, tuple[bytes, bool]] = {
+    "the challenge": (b'{"challenge":"c1"}', True),
+    "and more": (b'{"ok":true,"challenge":"c1"}', True),
+    "another": (b'{"challenge":"c2"}', False),
+    "a part": (b'{"challenge":"c"}', False),
+    "as a number": (b'{"challenge":1}', False),
+    "half of a sign": (b'{"challenge":"\\ud800"}', False),
+    "in a list": (b'["c1"]', False),
+    "as text": (b"c1", False),
+    "nothing": (b"", False),
+    "a deep hole": (b"[" * 60_000, False),
+}
+
+
+@pytest.mark.parametrize(("said", "echoed"), ECHOES.values(), ids=ECHOES.keys())
+async def test_only_the_challenge_itself_verifies(webhooks: Webhooks, said: bytes, *, echoed: bool) -> None:
+    async with Receiver(answers(status(200, said))) as receiver:
+        result = await webhooks.verify(parcel(receiver.url(), callback=True), "c1")
+    assert isinstance(result, Accepted) is echoed
+    assert echoed or result == Refused(200, "challenge_failed", "The challenge was not said back.")
+
+
+async def test_who_answers_with_an_error_has_verified_nothing(webhooks: Webhooks) -> None:
+    async with Receiver(answers(status(403, b'{"challenge":"c1"}'))) as receiver:
+        assert isinstance(await webhooks.verify(parcel(receiver.url()), "c1"), Refused)
+    assert isinstance(await webhooks.verify(parcel("https://10.0.0.1/"), "c1"), Failed)
+
+
 @pytest.mark.guarantee("G-WEBHOOK-SAME")
 async def test_bytes_and_event_id_are_the_same_on_every_attempt_and_the_time_is_fresh(
     webhooks: Webhooks, clock: Clock

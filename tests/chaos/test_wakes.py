@@ -6,7 +6,7 @@ import json
 import os
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.databases import fresh_postgres
+from tests.faces import mcp_calls
 from wakeline.runtime.secrets import load_box
 from wakeline.testing.server import ServerProcess
 
@@ -52,7 +53,9 @@ class Post(ThreadingHTTPServer):
             for event_id, bodies in self.got.items():
                 for body in bodies:
                     event = json.loads(body)
-                    if event["eventType"] == "wake/sent_to_me":
+                    if "eventType" not in event:
+                        told.setdefault(event["data"]["message_id"], set()).add(event_id)
+                    elif event["eventType"] == "wake/sent_to_me":
                         told.setdefault(event["payload"]["messageId"], set()).add(event_id)
         return told
 
@@ -62,11 +65,14 @@ class _Taker(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        with self.server.guard:
-            self.server.got.setdefault(self.headers["webhook-id"], set()).add(body)
-        threading.Event().wait(self.server.dice.choice((0, 0, 0.02, 0.1)))
+        asked = json.loads(body).get("challenge")
+        if asked is None:
+            with self.server.guard:
+                self.server.got.setdefault(self.headers["webhook-id"], set()).add(body)
+            threading.Event().wait(self.server.dice.choice((0, 0, 0.02, 0.1)))
         self.send_response(200)
         self.end_headers()
+        self.wfile.write(json.dumps({"challenge": asked}).encode())
 
     def handle(self) -> None:
         try:
@@ -91,15 +97,27 @@ def receiving(dice: random.Random) -> Iterator[Post]:
         post.server_close()
 
 
-def wake_under_kills(server: ServerProcess, dice: random.Random, post: Post) -> None:
+Subscribe = Callable[[ServerProcess, str, str], None]  # (server, URL, token)
+
+
+def as_webhook(server: ServerProcess, url: str, token: str) -> None:
+    metadata = {"url": url, "coalesce_window": 0}
+    request: dict[str, Any] = {"trigger": "SENT_TO_ME", "harness_target_metadata": metadata}
+    assert server.call("POST", "/v1/wake-subscriptions", request, token=token).status == 201
+
+
+def as_callback(server: ServerProcess, url: str, token: str) -> None:
+    """Through `events/subscribe` of MCP."""
+    place = {"mode": "webhook", "url": url, "secret": f"whsec_{'c2Vj' * 8}"}
+    body, headers = mcp_calls.modern("events/subscribe", {"name": "inbox.mail", "delivery": place})
+    assert "result" in mcp_calls.post(server, token, body, **headers).json()
+
+
+def wake_under_kills(server: ServerProcess, dice: random.Random, post: Post, subscribe: Subscribe = as_webhook) -> None:
     accepted: list[str] = []
     with server:
         sender, receiver = server.add_agent("@sender"), server.add_agent("@receiver")
-        request: dict[str, Any] = {
-            "trigger": "SENT_TO_ME",
-            "harness_target_metadata": {"url": post.url, "coalesce_window": 0},
-        }
-        assert server.call("POST", "/v1/wake-subscriptions", request, token=receiver).status == 201
+        subscribe(server, post.url, receiver)
     for _ in range(ROUNDS):
         server.start()
         for _ in range(dice.randrange(1, 12)):
@@ -132,6 +150,13 @@ def _drain(server: ServerProcess, token: str, post: Post, wanted: set[str]) -> N
 def test_kill_9_while_waking_loses_no_event_and_wakes_nobody_twice(tmp_path: Path, dice: random.Random) -> None:
     with receiving(dice) as post:
         wake_under_kills(ServerProcess(tmp_path / "data", **SETTINGS), dice, post)
+
+
+@pytest.mark.timeout(300)
+def test_kill_9_while_calling_back_loses_no_event_and_changes_no_byte(tmp_path: Path, dice: random.Random) -> None:
+    with receiving(dice) as post:
+        server = ServerProcess(tmp_path / "data", mcp_events="true", **SETTINGS)
+        wake_under_kills(server, dice, post, as_callback)
 
 
 @pytest.mark.guarantee("G-WAKE-ONCE")

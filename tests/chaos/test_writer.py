@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import random
 import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -53,6 +57,38 @@ def test_what_a_dying_writer_was_sent_is_said_to_be_uncertain(tmp_path: Path) ->
             assert (error["code"], error["details"]["outcome"]) == ("STORE_UNAVAILABLE", "unknown")
         assert mail.post(idempotency_key="once").status == 201
         assert len(mail.received()) == 2
+
+
+def test_nobody_waits_for_a_writer_that_does_not_come(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", **SETTINGS) as server:
+        mail = Mail(server)
+        mail.post()
+        stop = threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            killing = pool.submit(_kill_writers, server, stop)
+            answers = [mail.post() for _ in range(200)]
+            stop.set()
+            killing.result()
+        refused = [answer.json()["error"] for answer in answers if answer.status != 201]
+        assert {error["code"] for error in refused} == {"STORE_UNAVAILABLE"}
+        assert any("nothing was written" in error["message"] for error in refused)
+        _wait_for_a_writer(mail)
+        assert set(mail.sent) <= set(mail.received())
+
+
+def _wait_for_a_writer(mail: Mail) -> None:
+    for _ in range(100):
+        if mail.post(idempotency_key="last").status == 201:
+            return
+        time.sleep(0.1)  # the next one is on its way
+    pytest.fail("no writer came")
+
+
+def _kill_writers(server: ServerProcess, stop: threading.Event) -> None:
+    """Each as soon as it can be seen."""
+    while not stop.is_set():
+        with suppress(ValueError, OSError):  # there is none just now
+            os.kill(server.writer_pid, signal.SIGKILL)
 
 
 def test_the_writer_goes_when_the_server_is_killed(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def json_objects(draw: st.DrawFn, newline: str, depth: int) -> str:
 def containers(draw: st.DrawFn, opening: str, items: list[str], closing: str, newline: str) -> str:
     gap = comments(newline)
     parts = [f"{draw(gap)}{item}{draw(gap)}" for item in items]
-    trailing = "," if parts and draw(st.booleans()) else ""
+    trailing = draw(st.sampled_from(["", ","])) if parts else ""
     return f"{opening}{','.join(parts)}{trailing}{draw(gap)}{closing}"
 
 

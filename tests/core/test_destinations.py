@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakeline.core.destination import check_url, parse_networks, refused_range
+from wakeline.core.destination import check_private, check_url, parse_networks, refused_range
 from wakeline.errors import Forbidden
 
 LOOPBACK = parse_networks(["127.0.0.0/8"])
@@ -170,6 +170,26 @@ def test_an_allowed_range_opens_its_addresses_and_names() -> None:
         check_url(url, LOOPBACK)
     with pytest.raises(Forbidden):
         check_url("http://127.1/", LOOPBACK)  # an odd notation stays one
+
+
+PLAIN = {
+    "https to a name": ("https://hooks.example.org/", True),
+    "https to an address": ("https://8.8.8.8/", True),
+    "http to an allowed address": ("http://127.0.0.1:9000/", True),
+    "http to this machine's name": ("http://localhost:9000/", True),
+    "http to a public address": ("http://8.8.8.8/", False),
+    "http to a name": ("http://hooks.example.org/", False),
+}
+
+
+@pytest.mark.parametrize(("url", "private"), PLAIN.values(), ids=PLAIN.keys())
+def test_without_tls_only_an_allowed_range_is_private(url: str, *, private: bool) -> None:
+    found = check_url(url, LOOPBACK)
+    if private:
+        check_private(found, LOOPBACK)
+        return
+    with pytest.raises(Forbidden):
+        check_private(found, LOOPBACK)
 
 
 @given(st.text())

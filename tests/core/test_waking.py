@@ -118,6 +118,29 @@ CASES: dict[str, tuple[Wake, Circumstances, Verdict]] = {
     "one wake at a time": (
         wake(), facts(BRIDGE, seat=seat(outstanding_until=NOW + 9)), Hold(Why.OUTSTANDING, NOW + 9),
     ),
+    "nobody would ring": (wake(), facts(BRIDGE, seat=seat(bridged=False)), Hold(Why.NO_BRIDGE)),
+    "an unknown outcome waits for an idle session": (
+        wake(unsure_at=NOW, rings=1), facts(BRIDGE, seat=seat(seen_at=NOW)), Hold(Why.UNSURE),
+    ),
+    "a session in a turn may still show it": (
+        wake(unsure_at=NOW, rings=1), facts(BRIDGE, seat=seat(Presence.ACTIVE, queues=True, seen_at=NOW + 1)),
+        Hold(Why.UNSURE),
+    ),
+    "seen idle without it, it rings once more": (
+        wake(unsure_at=NOW, rings=1), facts(BRIDGE, seat=seat(seen_at=NOW + 1)), Ring("x"),
+    ),
+    "and then it is left": (wake(unsure_at=NOW, rings=2), facts(BRIDGE, seat=seat(seen_at=NOW + 1)), Leave(Why.UNSURE)),
+    "who said no is not asked again at once": (
+        wake(reason=str(Why.REFUSED), until=NOW + 9, updated_at=NOW), facts(BRIDGE, seat=seat(seen_at=NOW)),
+        Hold(Why.REFUSED, NOW + 9),
+    ),
+    "but when it was heard of again": (
+        wake(reason=str(Why.REFUSED), until=NOW + 9, updated_at=NOW), facts(BRIDGE, seat=seat(seen_at=NOW + 1)),
+        Ring("x"),
+    ),
+    "or when the time is over": (
+        wake(reason=str(Why.NO_CONNECTION), until=NOW, updated_at=NOW), facts(BRIDGE), Ring("x"),
+    ),
 }  # fmt: skip
 
 

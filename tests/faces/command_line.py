@@ -41,14 +41,14 @@ class Shell:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self.environ = dict(environ)
 
-    def run(self, *words: str, stdin: str | bytes = "") -> Result:
+    def run(self, *words: str, stdin: str | bytes = "", patience: float = PATIENCE) -> Result:
         done = subprocess.run(
             [WAKELINE, *words],
             check=False,
             env=self.environ,
             input=stdin if isinstance(stdin, bytes) else stdin.encode(),
             capture_output=True,
-            timeout=PATIENCE,
+            timeout=patience,
         )
         return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 

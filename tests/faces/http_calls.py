@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from wakeline.errors import CATALOGUE
-from wakeline.faces.http.operations import Operation
+from wakeline.faces.http.operation import Operation
 from wakeline.testing.server import Answer, ServerProcess
 
 HUMAN = "@human"
@@ -136,6 +136,7 @@ def path_of(operation: Operation) -> str:
         dead_letter_id=NOWHERE,
         subscription_id=NOWHERE,
         delivery_id=NOWHERE,
+        activation_id=NOWHERE,
         handle="@nobody-at-all",
         jti=NOWHERE,
         session_id=NOWHERE,

@@ -80,6 +80,12 @@ def test_a_prompt_that_is_our_doorbell_is_not_announced_again(server: ServerProc
     assert hook(server, token, begin(f"Wakeline: you have 1 unread message. [{MARK}]")) == {}
 
 
+def test_a_sub_agent_is_no_session(server: ServerProcess) -> None:
+    token = server.add_agent("@bob")
+    assert hook(server, token, {**begin("look into it"), "agent_id": "a1", "agent_type": "worker"}) == {}
+    assert server.call("GET", "/v1/sessions", token=token).json()["sessions"] == []
+
+
 def test_a_turn_that_ends_makes_the_session_idle(server: ServerProcess) -> None:
     token = server.add_agent("@bob")
     hook(server, token, begin("hello"))

@@ -41,6 +41,8 @@ MESSAGE: dict[str, Any] = {
 HEARTBEAT: dict[str, Any] = {
     "session_id": ID,
     "harness": "codex",
+    "harness_version": "1.2",
+    "transport": "app-server",
     "native_id": "n",
     "host": "h",
     "cwd": "/w",
@@ -70,6 +72,7 @@ ROUTE: dict[str, Any] = {
     "coalesce_window": 5,
     "daemon_socket_path": "/run/x",
     "wake_policy": "silent",
+    "full_body": True,
 }
 CAMEL: dict[str, Any] = {
     "subscriptionId": ID,
@@ -132,6 +135,29 @@ EVERY = [
     (calls.manage_wake_subscription("subscribe", **CAMEL), wire.ManageWake),
     (calls.record_proof("pi", "extension", "1.0", [{"level": "D4", "result": "pass"}]), wire.RecordProof),
     (calls.list_proofs(), None),
+    (
+        calls.allow_activation(
+            "@bob",
+            "spawn",
+            max_per_hour=2,
+            concurrency=1,
+            command=["agent", "{prompt}"],
+            harness="codex",
+            host="h",
+            cwd="/w",
+        ),
+        wire.AllowActivation,
+    ),
+    (calls.get_mandate("@bob"), None),
+    (calls.list_activations(handle="@bob", result="open", before=ID, limit=3), wire.ActivationsQuery),
+    (calls.get_activation(ID), None),
+    (calls.stop_activation(ID), wire.StopActivation),
+    (calls.claim_activations("bridge-1", limit=3), wire.ClaimActivations),
+    (calls.start_activation("bridge-1", ID, 1, 7, pid_started_at="2030-01-01T00:00:00Z"), wire.StartActivation),
+    (
+        calls.settle_activation("bridge-1", ID, 1, "ended", reason="stopped", exit_status=0, output="o"),
+        wire.SettleActivation,
+    ),
     (calls.list_agents(), None),
     (
         calls.add_agent(
@@ -156,7 +182,17 @@ EVERY = [
         ),
         wire.ChangeAgent,
     ),
-    (calls.create_token("@bob", role="x", seconds=5, session_id="s", note="n", idempotency_key="k"), wire.CreateToken),
+    (
+        calls.create_token("@bob", bridge="h", role="x", seconds=5, session_id="s", note="n", idempotency_key="k"),
+        wire.CreateToken,
+    ),
+    (calls.attend_bridge(ID, "1", transports=["seat"], started=True), wire.AttendBridge),
+    (calls.leave_bridge(ID), wire.LeaveBridge),
+    (calls.list_bridge_sessions(), None),
+    (calls.claim_rings(ID, limit=3), wire.ClaimRings),
+    (calls.settle_ring(ID, ID, 1, "refused", reason="busy", detail="d"), wire.SettleRing),
+    (calls.report_observations(ID, [{"type": "gone", "session_id": ID}]), wire.ReportObservations),
+    (calls.announce_turn(ID, ID, turn_id="t", shown=[f"wl-{ID}"]), wire.AnnounceTurn),
     (calls.list_tokens(handle="@bob"), wire.TokensQuery),
     (calls.revoke_token(ID), None),
     (calls.put_grant(*GRANT), wire.PutGrant),

@@ -21,7 +21,8 @@ from tests.faces.http_calls import (
     refused,
     to_json,
 )
-from wakeline.faces.http.operations import OPERATIONS, Operation
+from wakeline.faces.http.operation import Operation
+from wakeline.faces.http.operations import OPERATIONS
 from wakeline.testing.server import Answer, ServerProcess
 
 WITH_BODY = [one for one in OPERATIONS if one.body is not None]

@@ -55,7 +55,7 @@ def test_a_webhook_gets_a_key_that_is_shown_once(bob: Actor) -> None:
     assert key not in str(bob.get(DOOR)) + str(operator(bob.server).get("/v1/log", limit=500))
     assert "s3cr3t" not in str(operator(bob.server).get("/v1/log", limit=500))
     assert shown["harness_target_metadata"] == {
-        "url": URL, "coalesce_window": 60, "daemon_socket_path": None, "wake_policy": "immediate"
+        "url": URL, "coalesce_window": 60, "daemon_socket_path": None, "wake_policy": "immediate", "full_body": False,
     }  # fmt: skip
     assert (shown["status"], shown["reason"], shown["failures"], shown["is_default"]) == ("active", None, 0, False)
     assert shown["metrics"] == {
@@ -164,7 +164,8 @@ def test_a_subscription_is_changed_rotated_and_removed(bob: Actor) -> None:
     assert "signing_key" not in changed
     assert (changed["trigger"], changed["filters"]["tagged_concepts"]) == ("TASK_STATE_CHANGED", ["x"])
     assert changed["harness_target_metadata"] == {
-        "url": "https://b.example/", "coalesce_window": 0, "daemon_socket_path": None, "wake_policy": "silent"
+        "url": "https://b.example/", "coalesce_window": 0, "daemon_socket_path": None, "wake_policy": "silent",
+        "full_body": False,
     }  # fmt: skip
     back = bob.do("PATCH", place, harness_target_metadata={"coalesce_window": None})
     assert back["harness_target_metadata"]["coalesce_window"] is None

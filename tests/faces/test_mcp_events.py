@@ -48,7 +48,7 @@ def test_events_are_declared_and_listed(bob: Actor) -> None:
     assert capabilities["events"] == {}
     assert capabilities["extensions"] == {"io.modelcontextprotocol/events": {}}
     [event] = ask(bob, "events/list")["result"]["events"]
-    assert (event["name"], event["delivery"]) == ("inbox.mail", ["poll", "push"])
+    assert (event["name"], event["delivery"]) == ("inbox.mail", ["poll", "push", "webhook"])
 
 
 def test_polling_tells_of_each_mail_once_and_of_no_body(alice: Actor, bob: Actor) -> None:
@@ -94,7 +94,7 @@ def test_a_stream_tells_of_mail_as_it_comes(alice: Actor, bob: Actor) -> None:
 
 def test_what_is_not_offered_is_refused(bob: Actor) -> None:
     assert ask(bob, "events/poll", name="weather")["error"]["code"] == -32011
-    assert ask(bob, "events/subscribe", name="inbox.mail")["error"]["code"] == -32014
+    assert ask(bob, "events/poll", name="inbox.mail", arguments={"sender": "@alice"})["error"]["code"] == -32602
     assert ask(bob, "events/poll", name="inbox.mail", cursor="nonsense")["error"]["code"] == -32602
 
 

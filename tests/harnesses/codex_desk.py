@@ -163,6 +163,30 @@ class CodexDesk:
 
 
 @contextmanager
+def a_bridge_elsewhere(desk: CodexDesk) -> Iterator[None]:
+    """`wakeline bridge` with a data directory of its own, as on another machine."""
+    token = desk.server.call("POST", "/v1/tokens", {"handle": "@system", "bridge": "elsewhere"}).json()["token"]
+    environ = {
+        **{name: value for name, value in desk.server.environ.items() if name != "WAKELINE_DATA"},
+        "WAKELINE_DATA": str(desk.folder / "bridge"),
+        "WAKELINE_TOKEN": token,
+        "WAKELINE_CODEX_HOMES": str(desk.config.parent),
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "wakeline", "bridge", "--server", desk.server.url],
+        env=environ,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert "ready" in process.stdout.readline()
+            yield
+        finally:
+            process.terminate()
+
+
+@contextmanager
 def codex_desk(folder: Path, model: ModelServer, **settings: Any) -> Iterator[CodexDesk]:
     harness_tools.need_terminal()
     with make_world(harness_tools.installed("codex"), folder, model) as world:

@@ -88,6 +88,17 @@ class Office:
         found: dict[str, Any] = eventually(look, f"the session did not become {presence}: {self.seat(session)}")
         return found
 
+    def talk(self, session: HarnessSession, prompt: str) -> None:
+        """A human's turn, to its end and onto the disk: what was not written down cannot be resumed."""
+        session.prompt(prompt)
+        self.wait_for(session, "idle")
+        written = f"projects/*/{session.native_id}.jsonl"
+
+        def is_written() -> bool:
+            return any('"type":"assistant"' in path.read_text() for path in self.world.config.glob(written))
+
+        eventually(is_written, "the turn was not written down")
+
     # -- mail ---------------------------------------------------------------------------------------------------------
 
     def send(self, body: str, to: str | None = None, **fields: Any) -> Any:

@@ -44,6 +44,13 @@ class Hooks:
         process.stdin.close()
         return process
 
+    def register(self, pid: int, session_id: str) -> Path:
+        """As Claude Code notes a session of its own."""
+        path = Path(self.environ["HOME"]) / ".claude" / "sessions" / f"{pid}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps({"pid": pid, "sessionId": session_id, "status": "idle"}))
+        return path
+
     def end(self) -> None:
         for process in self._started:
             process.kill()
@@ -89,6 +96,21 @@ async def test_one_hook_waits_for_a_session(hooks: Hooks) -> None:
     await asyncio.to_thread(armed, Meeting(hooks.folder, SESSION))
     assert await asyncio.to_thread(ended, hooks.start("wait")) == (0, "")
     assert first.poll() is None
+
+
+@pytest.mark.parametrize("end", ["killed", "cleared"])
+def test_a_hook_whose_session_is_gone_waits_no_longer(hooks: Hooks, end: str) -> None:
+    with subprocess.Popen(["sleep", "600"]) as host:
+        entry = hooks.register(host.pid, SESSION)
+        process = hooks.start("wait")
+        armed(Meeting(hooks.folder, SESSION))
+        if end == "cleared":
+            hooks.register(host.pid, "another")
+            assert ended(process) == (0, "")
+        host.kill()
+    if end == "killed":
+        assert ended(process) == (0, "")
+        assert entry.exists(), "who is killed leaves its entry behind"
 
 
 async def test_where_no_hook_waits_the_watched_file_is_written(hooks: Hooks) -> None:

@@ -118,11 +118,9 @@ def test_a_command_of_the_harness_that_ends_is_not_cut_off() -> None:
     assert not any(isinstance(line, TurnEnded) for line in lines)
 
 
-def test_the_line_of_a_prompt_shows_all_its_marks_however_long_it_is() -> None:
-    [line] = fresh().submitted("turn", f"one: {MARK} {'x' * 10_000} two: {SECOND_MARK} and {MARK}", AFTER)
-    assert isinstance(line, TurnStarted)
-    assert marks_in(line.text) == (MARK, SECOND_MARK)
-    assert len(line.text) < 5_000
+def test_of_a_prompt_only_our_marks_are_told() -> None:
+    lines = fresh().submitted("turn", f"my secret {MARK} {'x' * 10_000} two: {SECOND_MARK} and {MARK}", AFTER)
+    assert lines == [TurnStarted(turn_id="turn", text=f"{MARK} {SECOND_MARK}")]
 
 
 def test_a_turn_that_was_cut_off_is_told_once() -> None:

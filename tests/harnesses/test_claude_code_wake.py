@@ -13,6 +13,7 @@ from tests.harnesses.office import DOORBELL, HARNESS, QUESTION, Office, answer, 
 from wakeline.testing.installed import Installed
 from wakeline.testing.model import Say, Shell, Use
 
+LADDER = ["queued", "triggered", "woke", "injected", "processed"]
 OLD = "WAKELINE_TEST_OLD_CLAUDE"  # a program that lacks the inbox socket, such as 2.1.197
 
 
@@ -43,7 +44,9 @@ def test_an_idle_session_wakes_reads_its_mail_once_and_answers(office: Office) -
     assert "please look" not in rung.news, "a doorbell holds no body"
     assert office.fetched("please look") == 1
     assert delivery["outcome"] == "delivered"
-    assert {"woke", "injected"} <= set(steps(delivery))
+    climbed = [step for step in steps(delivery) if step in LADDER]
+    assert climbed == [step for step in LADDER if step in climbed]
+    assert {"woke", "injected", "processed"} <= set(climbed)
 
 
 @pytest.mark.guarantee("G-CLAUDE-CODE-WAKES")
@@ -207,7 +210,7 @@ def test_a_burst_is_a_few_rings_and_every_message_is_read_once(tmp_path: Path) -
 @pytest.mark.long
 def test_a_session_that_was_killed_is_woken_when_it_is_resumed(office: Office) -> None:
     session = office.open()
-    session.prompt("remember the blue door")
+    office.talk(session, "remember the blue door")
     native_id, seat = session.native_id, office.wait_for(session, "idle")
     session.stop()
     eventually(lambda: office.seat(session) is None, "its end was not noticed")
@@ -226,8 +229,7 @@ def test_a_session_that_was_killed_is_woken_when_it_is_resumed(office: Office) -
 @pytest.mark.long
 def test_a_session_that_was_killed_with_a_doorbell_in_it_hears_of_the_mail_again(office: Office) -> None:
     session = office.open()
-    session.prompt("remember the blue door")  # what has said nothing yet cannot be resumed
-    office.wait_for(session, "idle")
+    office.talk(session, "remember the blue door")
     office.model.script(DOORBELL, Say("Let me see", threading.Event()))
     office.send("do not lose me")
     first = office.model.wait(DOORBELL)
@@ -326,6 +328,19 @@ def test_the_older_bells_wake_too(office: Office, bell: str) -> None:
     assert office.model.wait(DOORBELL).session == session.native_id
     assert {"woke", "injected"} <= set(steps(office.wait_for_step("processed")))
     assert office.fetched("the old way") == 1
+
+
+@pytest.mark.long
+def test_a_human_who_closed_the_inbox_is_not_gone_round(office: Office) -> None:
+    settings = office.world.config / "settings.json"
+    settings.write_text(settings.read_text().replace("{", '{"crossSessionInbound": "refuse", ', 1))
+    session = office.open()
+    office.send("knock knock")
+    eventually(lambda: "refused_by_human" in [one["reason"] for one in office.deliveries()], "it was not refused")
+    assert office.model.turns() == []
+    office.read_when_rung()
+    assert DOORBELL in session.prompt("good morning").news
+    eventually(lambda: office.bob.unread() == [], "it was not read")
 
 
 @pytest.mark.long

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faces.http_calls import new_agent
-from tests.harnesses.codex_desk import RUNG, CodexDesk, an_entry, codex_desk, eventually
+from tests.harnesses.codex_desk import RUNG, CodexDesk, a_bridge_elsewhere, an_entry, codex_desk, eventually
 from wakeline.testing.model import Fail, ModelServer, Say, Shell
 
 LADDER = ["queued", "attempt", "triggered", "woke", "injected", "processed"]
@@ -27,6 +27,7 @@ def desk(tmp_path: Path, model: ModelServer) -> Iterator[CodexDesk]:
         yield made
 
 
+@pytest.mark.guarantee("G-CODEX-WAKE")
 def test_an_idle_terminal_wakes_in_its_own_thread_and_fetches_its_mail_once(desk: CodexDesk) -> None:
     session, seat = desk.open()
     session.terminal.type("a half written thought")
@@ -43,6 +44,7 @@ def test_an_idle_terminal_wakes_in_its_own_thread_and_fetches_its_mail_once(desk
     session.terminal.wait("a half written thought")
 
 
+@pytest.mark.guarantee("G-CODEX-UNDISTURBED")
 def test_a_message_during_streaming_waits_for_the_turn_and_cuts_nothing_off(desk: CodexDesk) -> None:
     session, seat = desk.open()
     gate = threading.Event()
@@ -107,6 +109,7 @@ def test_a_terminal_without_the_app_server_is_rung_through_its_queue(desk: Codex
     session.terminal.wait("a half written thought")
 
 
+@pytest.mark.guarantee("G-CODEX-WAKE")
 @pytest.mark.long
 def test_of_two_siblings_only_the_addressed_one_wakes(desk: CodexDesk) -> None:
     _, first = desk.open()
@@ -132,6 +135,7 @@ def test_a_project_that_names_another_agent_is_that_agents(desk: CodexDesk) -> N
     assert desk.sessions() == []
 
 
+@pytest.mark.guarantee("G-CODEX-UNDISTURBED")
 @pytest.mark.long
 def test_a_message_during_a_tool_call_waits_for_the_turn(desk: CodexDesk) -> None:
     session, seat = desk.open()
@@ -148,6 +152,7 @@ def test_a_message_during_a_tool_call_waits_for_the_turn(desk: CodexDesk) -> Non
     assert len(desk.doorbells()) == len(desk.fetched("The soup is ready.")) == 1
 
 
+@pytest.mark.guarantee("G-CODEX-UNDISTURBED")
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("answer", "made"), [("y", True), ("3", False), ("Escape", False)], ids=["accepted", "declined", "escaped"]
@@ -193,6 +198,7 @@ def test_a_burst_rings_once_and_loses_nothing(tmp_path: Path, model: ModelServer
         assert len(desk.bob.unread()) == 20
 
 
+@pytest.mark.guarantee("G-CODEX-SURVIVES")
 @pytest.mark.long
 def test_an_app_server_that_is_killed_with_a_doorbell_in_its_queue_rings_once(desk: CodexDesk) -> None:
     session, seat = desk.open()
@@ -212,6 +218,7 @@ def test_an_app_server_that_is_killed_with_a_doorbell_in_its_queue_rings_once(de
     assert len(desk.doorbells()) == 1
 
 
+@pytest.mark.guarantee("G-CODEX-SURVIVES")
 @pytest.mark.long
 def test_a_server_that_is_killed_in_the_middle_of_a_wake_rings_once(desk: CodexDesk) -> None:
     session, seat = desk.open()
@@ -232,6 +239,7 @@ def test_a_server_that_is_killed_in_the_middle_of_a_wake_rings_once(desk: CodexD
     assert desk.bob.unread() == ["The soup is ready."]
 
 
+@pytest.mark.guarantee("G-CODEX-WAKE")
 @pytest.mark.long
 def test_a_terminal_that_was_killed_and_resumed_is_the_same_session(desk: CodexDesk) -> None:
     session, seat = desk.open()
@@ -252,6 +260,7 @@ def test_a_terminal_that_was_killed_and_resumed_is_the_same_session(desk: CodexD
     assert [one["session_id"] for one in desk.sessions()] == [seat["session_id"]]
 
 
+@pytest.mark.guarantee("G-CODEX-SURVIVES")
 @pytest.mark.long
 def test_a_doorbell_whose_turn_failed_rings_again(tmp_path: Path, model: ModelServer) -> None:
     with codex_desk(tmp_path, model, supervisor_seconds=1, repoke_seconds=2) as desk:
@@ -282,3 +291,27 @@ def test_a_run_that_nobody_watches_is_never_rung(desk: CodexDesk) -> None:
     assert seat["wake_mode"] == "none"
     assert desk.doorbells() == []
     assert [one for one in desk.deliveries() if one["target"] == "bridge-daemon"] == []
+
+
+@pytest.mark.long
+def test_a_bridge_beside_codex_wakes_it_for_a_server_elsewhere(tmp_path: Path, model: ModelServer) -> None:
+    with codex_desk(tmp_path, model, bridge=False) as desk, a_bridge_elsewhere(desk):
+        _, seat = desk.open()
+        assert seat["host"] == "elsewhere"
+        desk.read_when_rung()
+        desk.send("The soup is ready.")
+        fetched = desk.model.wait("The soup is ready.")
+        assert fetched.session == seat["native_id"]
+        desk.wait_step("processed")
+        assert len(desk.doorbells()) == len(desk.fetched("The soup is ready.")) == 1
+
+
+@pytest.mark.long
+def test_mail_that_comes_before_a_terminal_has_its_tools_rings_when_it_has_them(desk: CodexDesk) -> None:
+    desk.read_when_rung()
+    desk.world.open()
+    [seat] = eventually(desk.sessions, "the terminal is no session")
+    desk.send("The soup is ready.")
+    fetched = desk.model.wait("The soup is ready.", session=seat["native_id"], timeout=60)
+    assert fetched.session == seat["native_id"]
+    assert len(desk.doorbells()) == 1

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests import harness_tools
-from tests.faces.command_line import WAKELINE
+from tests.faces.command_line import WAKELINE, Shell
 from tests.faces.connecting import LISTING, settings_of, shell_in
 from wakeline.testing.model import ModelServer, Request
 from wakeline.testing.server import ServerProcess
@@ -17,6 +18,7 @@ from wakeline.testing.worlds import HarnessSession, World, make_world
 
 # opencode fetches what its plugins may need before it does anything, which takes as long as it takes.
 pytestmark = pytest.mark.timeout(300)
+TRUST = "Trust all and continue"
 HARNESSES = ("claude-code", "codex", "opencode", "pi")
 
 
@@ -109,15 +111,38 @@ def test_mail_wakes_a_session_of_a_connected_harness(world: World, bus: ServerPr
     shell.json("connect", world.harness, "--yes", "--agent", "@bob")
     session = world.open()
     spoken = trust_and_prompt(session) if world.harness == "codex" else session.prompt("hello")
+    wait_for_a_session(shell)
     posted = shell.json("send", "@bob", "The parser is done.")
     request = world.model.wait(posted["message_id"], timeout=60)
     assert "wl-" in request.text
     assert request.session == spoken.session
 
 
+@pytest.mark.parametrize("world", ["claude-code", "opencode"], indirect=True)
+def test_mail_wakes_a_session_in_a_connected_project_that_is_trusted(world: World, bus: ServerProcess) -> None:
+    harness_tools.need_terminal()
+    shell, before = shell_in(world, bus), settings_of(world)
+    shell.json("connect", world.harness, "--yes", "--agent", "@bob", "--project", str(world.project))
+    assert settings_of(world) == before
+    session = world.open()
+    session.prompt("hello")
+    wait_for_a_session(shell)
+    posted = shell.json("send", "@bob", "The parser is done.")
+    assert "wl-" in world.model.wait(posted["message_id"], timeout=60).text
+
+
 def trust_and_prompt(session: HarnessSession) -> Request:
-    """Codex asks its human once about new hooks, when they first say something."""
+    """Codex asks its human once about new hooks, when they first say something, unless it has begun without them."""
     session.terminal.submit("hello")
-    session.terminal.wait("Trust all and continue")
-    session.terminal.press("Down", "Enter")
+    screen = session.terminal.wait_until(lambda shown: TRUST in shown or "Done." in shown, 60)
+    if TRUST in screen:
+        session.terminal.press("Down", "Enter")
     return session.world.model.wait("hello", timeout=60)
+
+
+def wait_for_a_session(shell: Shell) -> None:
+    """Who has never had a session is subscribed to nothing yet."""
+    until = time.monotonic() + 60
+    while not shell.json("session", "list", "@bob")["sessions"]:
+        assert time.monotonic() < until, "no session has come"
+        time.sleep(0.2)

@@ -47,6 +47,9 @@ TABLES = {
     "cursor": "cursors",
     "bridge": "bridges",
     "proof": "proofs",
+    "activation": "activations",
+    "mandate": "mandates",
+    "dormancy": "dormancies",
 }
 UNTYPED = {"migrations", "role_holders"}
 

@@ -57,8 +57,8 @@ async def test_a_session_has_one_wake_at_a_time(bell: Bell) -> None:
         await send(bell.store, agent(bell.workspace, "@ann"), "@bob", priority=priority)
     await bell.match()
     assert len(await bell.deliveries()) == 1
-    held = [*await bell.wakes(first), *await bell.wakes(second)]
-    assert [wake.reason for wake in held] == [Why.OUTSTANDING]
+    found = [*await bell.wakes(first), *await bell.wakes(second)]
+    assert sorted((wake.state, wake.reason) for wake in found if wake.state != "ringing") == [("held", Why.OUTSTANDING)]
 
 
 async def test_a_full_context_holds_until_there_is_room(bell: Bell) -> None:

@@ -11,6 +11,8 @@ from wakeline.testing.model import ModelServer, Say, Shell
 from wakeline.testing.worlds import WORLDS, World, make_world
 from wakeline.testing.worlds.world import residents
 
+pytestmark = pytest.mark.timeout(300)  # a harness takes its time to start on a machine that does other things
+
 
 @pytest.fixture
 def model() -> Iterator[ModelServer]:

@@ -10,6 +10,8 @@ nothing between the check and the connection that a changing name could use.
 from __future__ import annotations
 
 import asyncio
+import hmac
+import json
 import socket
 import ssl
 from collections.abc import Callable, Sequence
@@ -68,15 +70,26 @@ class Webhooks:
             self._session = None
 
     async def deliver(self, parcel: Parcel) -> Result:
+        return (await self._send(parcel))[0]
+
+    async def verify(self, parcel: Parcel, challenge: str) -> Result:
+        """Ask whoever owns the URL whether it wants what will come: it must say the challenge back."""
+        result, said = await self._send(parcel)
+        if isinstance(result, Accepted) and not _echoes(said, challenge):
+            return Refused(result.status, "challenge_failed", "The challenge was not said back.")
+        return result
+
+    async def _send(self, parcel: Parcel) -> tuple[Result, str]:
+        """What came of it, and what was answered."""
         if not parcel.keys:
-            return Failed("no_key", "There is no signing key, and nothing is sent unsigned.", retryable=False)
+            return Failed("no_key", "There is no signing key, and nothing is sent unsigned.", retryable=False), ""
         try:
             url = check_url(parcel.url or "", self._allowed)
         except Forbidden as error:
-            return Failed("address_refused", bounded(error.message), retryable=False)
+            return Failed("address_refused", bounded(error.message), retryable=False), ""
         return await self._post(parcel, url)
 
-    async def _post(self, parcel: Parcel, url: URL) -> Result:
+    async def _post(self, parcel: Parcel, url: URL) -> tuple[Result, str]:
         headers = self._headers(parcel)
         progress = SimpleNamespace(queued=False)
         secrets = _secrets(url, headers)
@@ -92,11 +105,11 @@ class Webhooks:
             ) as response:
                 said = await _read(response)
                 response.close()
-                return _judge(response, bounded(f"HTTP {response.status} {said}".strip(), secrets))
+                return _judge(response, bounded(f"HTTP {response.status} {said}".strip(), secrets)), said
         except TimeoutError:
-            return Failed("host_busy", "No connection was free in time.") if progress.queued else _late(parcel)
+            return Failed("host_busy", "No connection was free in time.") if progress.queued else _late(parcel), ""
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return _failure(error, secrets)
+            return _failure(error, secrets), ""
 
     def _headers(self, parcel: Parcel) -> dict[str, str]:
         """Only the timestamp, and with it a signature, differs between the attempts of one delivery."""
@@ -105,7 +118,9 @@ class Webhooks:
             "Content-Type": "application/json",
             "Accept-Encoding": "identity",
             "User-Agent": self._user_agent,
-            **signed_headers(parcel.event_id, parcel.subscription_id, timestamp, parcel.body, parcel.keys),
+            **signed_headers(
+                parcel.event_id, parcel.subscription_id, timestamp, parcel.body, parcel.keys, callback=parcel.callback
+            ),
         }
 
     def _connections(self) -> aiohttp.ClientSession:
@@ -209,6 +224,15 @@ async def _read(response: aiohttp.ClientResponse) -> str:
     return found.decode("utf-8", "replace")
 
 
+def _echoes(said: str, challenge: str) -> bool:
+    try:
+        found = json.loads(said)
+    except (ValueError, RecursionError):
+        return False
+    echo = found.get("challenge") if isinstance(found, dict) else None
+    return isinstance(echo, str) and hmac.compare_digest(echo.encode("utf-8", "replace"), challenge.encode())
+
+
 def _judge(response: aiohttp.ClientResponse, detail: str) -> Result:
     status = response.status
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
@@ -252,7 +276,7 @@ def _explain(error: Exception) -> tuple[str, str]:
 
 def _secrets(url: URL, headers: dict[str, str]) -> tuple[str, ...]:
     """What must not come back in evidence, also when the receiver repeats it: the longest first."""
-    signatures = [part for name in SIGNATURES for part in headers[name].split()]
+    signatures = [part for name in SIGNATURES for part in headers.get(name, "").split()]
     asked = [pair.partition("=")[2] for pair in url.raw_query_string.split("&")]
     words = {url.raw_query_string, *signatures, *asked, *url.query.values()}
     return tuple(sorted((word for word in words if len(word) >= SECRET_LENGTH), key=len, reverse=True))

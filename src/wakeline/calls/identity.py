@@ -64,7 +64,7 @@ def change_agent(
 
 
 def create_token(
-    handle: str | None = None,
+    handle: str,
     *,
     bridge: str | None = None,
     role: str | None = None,
@@ -73,7 +73,7 @@ def create_token(
     note: str | None = None,
     idempotency_key: str | None = None,
 ) -> Call:
-    """Make a token for an agent or a human, or for the bridge of a host."""
+    """Make a token for an agent or a human, or, as @system, for the bridge of a host."""
     fields = given(
         handle=handle,
         bridge=bridge,

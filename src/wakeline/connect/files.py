@@ -19,7 +19,7 @@ def read(path: Path) -> bytes | None:
 
 
 def replace(path: Path, content: bytes, mode: int = OPEN) -> None:
-    """Put this content in place at once.  A link stays a link; an existing file keeps its mode and its owner."""
+    """Put this content in place at once.  A link stays a link; a file that is there keeps its mode and its owner."""
     place = Path(os.path.realpath(path))
     place.parent.mkdir(parents=True, exist_ok=True)
     new = place.with_name(f".{place.name}{NEW}")
@@ -36,12 +36,13 @@ def replace(path: Path, content: bytes, mode: int = OPEN) -> None:
 
 
 def _dress(descriptor: int, place: Path, mode: int) -> None:
+    """What is private becomes so whatever it was."""
     try:
         state = place.stat()
     except FileNotFoundError:
         os.fchmod(descriptor, mode)
         return
-    os.fchmod(descriptor, state.st_mode & 0o7777)
+    os.fchmod(descriptor, PRIVATE if mode == PRIVATE else state.st_mode & 0o7777)
     if (state.st_uid, state.st_gid) != (os.getuid(), os.getgid()):
         with contextlib.suppress(PermissionError):
             os.fchown(descriptor, state.st_uid, state.st_gid)

@@ -1,4 +1,4 @@
-"""How many wakes an agent may still get this hour: a bucket that refills evenly, kept beside the senders' buckets."""
+"""How often something may happen to an agent in an hour: a bucket that refills evenly, beside the senders' buckets."""
 
 from __future__ import annotations
 
@@ -12,8 +12,16 @@ def bucket_name(handle: str) -> str:
     return f"wake:{handle}"
 
 
+def activation_bucket(handle: str) -> str:
+    return f"activation:{handle}"
+
+
 def take_wake(bucket: Bucket | None, workspace_id: int, handle: str, per_hour: int, now: int) -> Bucket | int:
     """The bucket after one wake, or the instant when the next one is allowed."""
+    return take(bucket, workspace_id, bucket_name(handle), per_hour, now)
+
+
+def take(bucket: Bucket | None, workspace_id: int, name: str, per_hour: int, now: int) -> Bucket | int:
     full = per_hour * _MILLION
     level = full
     if bucket is not None:
@@ -21,4 +29,4 @@ def take_wake(bucket: Bucket | None, workspace_id: int, handle: str, per_hour: i
         level = min(full, bucket.level + abs(now - bucket.counted_at) * per_hour // _HOUR_SECONDS)
     if level < _MILLION:
         return now + -(-(_MILLION - level) * _HOUR_SECONDS // per_hour)
-    return Bucket(workspace_id, bucket_name(handle), level - _MILLION, now)
+    return Bucket(workspace_id, name, level - _MILLION, now)

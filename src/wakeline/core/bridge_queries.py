@@ -34,6 +34,13 @@ class HostSessions(Query[Session], frozen=True):
     row = Session
 
 
+class SessionRings(Query[str], frozen=True):
+    """What is under way for one session."""
+
+    session_id: str
+    row = str
+
+
 class MarkedRings(Query[Waiting], frozen=True):
     """The deliveries of one event: the first, and those that an operator had sent again."""
 

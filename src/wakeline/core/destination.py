@@ -83,6 +83,17 @@ def check_url(text: str, allowed: Sequence[Network]) -> URL:
     return url
 
 
+def check_private(url: URL, allowed: Sequence[Network]) -> None:
+    """Without TLS only into a range that the operator allows; what a name would lead to, nobody can say before."""
+    host = (url.raw_host or "").rstrip(".").lower()
+    try:
+        address = ip_address("127.0.0.1" if host == "localhost" else host)
+    except ValueError:
+        address = None
+    if url.scheme != "https" and not (address and any(address in network for network in allowed)):
+        raise _refused("It must begin with https://, unless its address is in a range that the operator allows.")
+
+
 def check_host(host: str, allowed: Sequence[Network]) -> None:
     """An address is judged; a name can only be told from what looks like one."""
     try:

@@ -19,7 +19,9 @@ HOST_STREAM = "host:"  # for the bridge of a host, and for who reads everything
 
 # Rows that change who may do what, and what must be looked at: every node hears of them, also when nobody listens to
 # its log (`control_after.sql`).
-CONTROL = frozenset({"token.revoked", "agent.changed", "subscription.created", "delivery.planned"})
+CONTROL = frozenset(
+    {"token.revoked", "agent.changed", "subscription.created", "delivery.planned", "activation.planned"}
+)
 
 _position = re.compile(r"([a-z0-9]{1,32})-([0-9]{1,18})")
 

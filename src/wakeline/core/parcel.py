@@ -29,6 +29,7 @@ class Parcel(msgspec.Struct, frozen=True):
     timeout: timedelta = timedelta(seconds=10)
     workspace_id: int = 0
     handle: str = ""  # whose connections it is for, where the route is a connection
+    callback: bool = False  # an occurrence of MCP Events, with the headers of that draft
     # For what rings inside a session:
     text: str = ""  # the doorbell, ready to be put before the model; it holds the mark
     mark: str = ""

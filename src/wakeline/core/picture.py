@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from wakeline.core.activation import Activation, Dormancy, Mandate
 from wakeline.core.bridge import Bridge
 from wakeline.core.cursor import Cursor
 from wakeline.core.delivery import Delivery, DeliveryStep
@@ -72,6 +73,9 @@ class Needs(msgspec.Struct):
     bridges: set[str] = msgspec.field(default_factory=set)  # hosts
     wakes: set[tuple[str, int]] = msgspec.field(default_factory=set)  # (subscription, log_id)
     proofs: set[str] = msgspec.field(default_factory=set)  # routes
+    activations: set[str] = msgspec.field(default_factory=set)
+    # handles: brings what they may, how far they are, and every open activation of the workspace
+    mandates: set[str] = msgspec.field(default_factory=set)
 
 
 class Facts(msgspec.Struct):
@@ -100,12 +104,16 @@ class Facts(msgspec.Struct):
     guests: list[tuple[str, str]] = []
     bridges: list[Bridge] = []
     proofs: list[Proof] = []
+    activations: list[Activation] = []
+    mandates: list[Mandate] = []
+    dormancies: list[Dormancy] = []
 
 
 class Changes:
     """Rows to write, by table.  Log entries and new messages are inserted, all others are put by their key."""
 
     __slots__ = (
+        "activations",
         "blocks",
         "bridges",
         "buckets",
@@ -115,10 +123,12 @@ class Changes:
         "dead_letters",
         "deliveries",
         "delivery_steps",
+        "dormancies",
         "glimpses",
         "grants",
         "idempotency",
         "log",
+        "mandates",
         "members",
         "message_marks",
         "messages",
@@ -165,6 +175,9 @@ class Changes:
         self.waits: dict[str, Wait] = {}
         self.bridges: dict[str, Bridge] = {}
         self.proofs: dict[str, Proof] = {}
+        self.activations: dict[str, Activation] = {}
+        self.mandates: dict[str, Mandate] = {}
+        self.dormancies: dict[str, Dormancy] = {}
 
     def __bool__(self) -> bool:
         return any(_tables(self))
@@ -199,6 +212,9 @@ class Picture:
         self.waits = {row.message_id: row for row in facts.waits}
         self.bridges = {row.host: row for row in facts.bridges}
         self.proofs = {row.route: row for row in facts.proofs}
+        self.activations = {row.activation_id: row for row in facts.activations}
+        self.mandates = {row.handle: row for row in facts.mandates}
+        self.dormancies = {row.handle: row for row in facts.dormancies}
         self.guests = set(facts.guests)
         self.members: dict[str, dict[str, Member]] = {}
         for member in facts.members:
@@ -341,6 +357,15 @@ class Picture:
 
     def put_proof(self, row: Proof) -> None:
         self.proofs[row.route] = self.changes.proofs[row.route] = row
+
+    def put_activation(self, row: Activation) -> None:
+        self.activations[row.activation_id] = self.changes.activations[row.activation_id] = row
+
+    def put_mandate(self, row: Mandate) -> None:
+        self.mandates[row.handle] = self.changes.mandates[row.handle] = row
+
+    def put_dormancy(self, row: Dormancy) -> None:
+        self.dormancies[row.handle] = self.changes.dormancies[row.handle] = row
 
     def put_session(self, row: Session) -> None:
         self.sessions[row.session_id] = self.changes.sessions[row.session_id] = row

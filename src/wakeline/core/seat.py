@@ -19,6 +19,7 @@ _words = msgspec.json.Decoder(list[str]).decode
 IDLE_WAKE = "D4"
 QUEUES = "queue_when_active"
 KEYSTROKES = "keystrokes"  # its human has let us type into it, which proves nothing
+COMMAND = "operator_command"  # its human gave a command that rings in it
 
 
 def take_seat(
@@ -50,8 +51,8 @@ def does_queue(session: Session) -> bool:
 
 
 def may_ring(session: Session) -> bool:
-    """By a proven way, or by the last resort, which its human chose for this one session."""
-    return is_proven(session) or KEYSTROKES in _words(session.capabilities)
+    """By a proven way, or by one that nobody has proven and that its human chose for this session or agent."""
+    return is_proven(session) or not {KEYSTROKES, COMMAND}.isdisjoint(_words(session.capabilities))
 
 
 def is_proven(session: Session) -> bool:

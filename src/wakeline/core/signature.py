@@ -41,13 +41,18 @@ def plain(key: bytes, body: bytes) -> str:
 
 
 def signed_headers(
-    event_id: str, subscription_id: str, timestamp: int, body: bytes, keys: Sequence[bytes]
+    event_id: str, subscription_id: str, timestamp: int, body: bytes, keys: Sequence[bytes], *, callback: bool = False
 ) -> dict[str, str]:
     """`keys` newest first.  All of them sign where there is room for several, the newest alone where there is not."""
-    return {
+    headers = {
         "webhook-id": event_id,
         "webhook-timestamp": str(timestamp),
         "webhook-signature": " ".join(standard(key, event_id, timestamp, body) for key in keys),
+    }
+    if callback:
+        return {**headers, "X-MCP-Subscription-Id": subscription_id}
+    return {
+        **headers,
         "X-Neo-Wake-Signature": plain(keys[0], body),
         "X-Neo-Wake-Event-Id": event_id,
         "X-Neo-Wake-Subscription-Id": subscription_id,

@@ -98,12 +98,20 @@ class EventFacts(msgspec.Struct, frozen=True):
     reply_ids: Sequence[str] = ()  # of a message: its in_reply_to, if any, and its thread_id
 
 
+class Callback(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Made by `events/subscribe` of MCP: every event goes out by itself, in the shape of that draft."""
+
+    ends_at: int | None = None  # None: when its owner says so
+    replay_after: int | None = None  # what came after this position and before the subscription is still to be found
+
+
 class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What a subscriber said about the route and no column holds."""
 
     daemon_socket_path: str | None = None
     is_default: bool = False  # made for an agent that connected, not by its owner
     full_body: bool = False  # rings bring whole messages along, enclosed as untrusted data
+    callback: Callback | None = None
 
 
 parse_filters = msgspec.json.Decoder(Filters).decode
@@ -130,6 +138,20 @@ def route_key(
     """What makes two subscriptions the same.  Only what the target routes by counts as routing."""
     place = {Target.WEBHOOK: url, Target.BRIDGE: daemon_socket_path}.get(Target(target))
     return hashlib.sha256(_encode([handle, trigger, canonical(filters), target, place])).hexdigest()
+
+
+def callback_id(workspace_id: int, handle: str, url: str) -> str:
+    """One id for ever, as the draft has it: a receiver that knows it finds its key, also when it was made anew."""
+    return derived("0" * 26, f"{workspace_id} {handle} callback {url}")
+
+
+def callback_of(subscription: Subscription) -> Callback | None:
+    return parse_metadata(subscription.metadata).callback
+
+
+def ends_at(subscription: Subscription) -> int | None:
+    callback = callback_of(subscription)
+    return None if callback is None else callback.ends_at
 
 
 def default_id(workspace_id: int, handle: str) -> str:

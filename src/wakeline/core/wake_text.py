@@ -6,6 +6,7 @@ are enclosed as data between two lines that no peer can write.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -38,7 +39,7 @@ def compose(text: str | None, heads: Sequence[Head], marks: Sequence[str], body:
 def enclose(messages: Iterable[tuple[str, str, str | None, str]], mark: str) -> str:
     """Whole messages, each as one line of JSON between two lines that no peer can write: the mark is new each time."""
     lines = [
-        _encode({"id": message_id, "from": sender, "subject": tame(subject or ""), "body": body[:BODY_LENGTH]}).decode()
+        _one_line({"id": message_id, "from": sender, "subject": tame(subject or ""), "body": body[:BODY_LENGTH]})
         for message_id, sender, subject, body in messages
     ]
     return "\n".join(
@@ -49,3 +50,9 @@ def enclose(messages: Iterable[tuple[str, str, str | None, str]], mark: str) -> 
             f"--- untrusted data {mark} ends ---",
         ]
     )
+
+
+def _one_line(document: dict[str, str]) -> str:
+    """Also for who takes other signs than a line feed for the end of a line."""
+    text = _encode(document).decode()
+    return "".join(sign if sign.isprintable() else json.dumps(sign)[1:-1] for sign in text)

@@ -135,7 +135,7 @@ def decide_wake(wake: Wake, facts: Circumstances, now: int) -> Verdict:
         return Leave(Why.TOO_OLD)
     if wake.reason == Why.FAILED and wake.until is not None and wake.until > now:
         return Hold(Why.FAILED, wake.until)
-    return _disturb(wake, facts)
+    return _disturb(wake, facts, now)
 
 
 def is_over(wake: Wake, receipt: Receipt | None, now: int) -> str | None:
@@ -155,7 +155,7 @@ def is_over(wake: Wake, receipt: Receipt | None, now: int) -> str | None:
     return None
 
 
-def _disturb(wake: Wake, facts: Circumstances) -> Verdict:
+def _disturb(wake: Wake, facts: Circumstances, now: int) -> Verdict:
     thread = facts.thread
     if facts.quiet_until is not None:
         return Hold(Why.QUIET, facts.quiet_until)
@@ -163,7 +163,7 @@ def _disturb(wake: Wake, facts: Circumstances) -> Verdict:
         return Hold(Why.THREAD_BLOCKED)
     if facts.target == Target.MCP and not facts.connected:
         return Hold(Why.NO_CONNECTION)
-    return _sit_down(wake, facts.seat) if facts.target == Target.BRIDGE else Ring()
+    return _sit_down(wake, facts.seat, now) if facts.target == Target.BRIDGE else Ring()
 
 
 # What presence says to a harness that does not queue; `idle` rings.
@@ -178,7 +178,10 @@ _PRESENCE: dict[Presence, Why] = {
 MOST_UNSURE_RINGS = 2  # the first, and one more
 
 
-def _sit_down(wake: Wake, seat: Seat | None) -> Verdict:
+_REBUFFED = (Why.REFUSED, Why.NO_CONNECTION)
+
+
+def _sit_down(wake: Wake, seat: Seat | None, now: int) -> Verdict:
     if wake.unsure_at is not None and wake.rings >= MOST_UNSURE_RINGS:
         return Leave(Why.UNSURE)
     if seat is None:
@@ -189,8 +192,15 @@ def _sit_down(wake: Wake, seat: Seat | None) -> Verdict:
         return Hold(Why.NO_BRIDGE)
     if seat.context_full:
         return Hold(Why.CONTEXT)
+    return _approach(wake, seat, now)
+
+
+def _approach(wake: Wake, seat: Seat, now: int) -> Verdict:
+    """There is a way into this session: may it be taken now?"""
     if seat.outstanding_until is not None:
         return Hold(Why.OUTSTANDING, seat.outstanding_until)
+    if wake.reason in _REBUFFED and now < (wake.until or 0) and seat.seen_at <= wake.updated_at:
+        return Hold(Why(wake.reason), wake.until)  # nothing was heard of it since it said no
     if wake.unsure_at is not None and not _is_idle_since(seat, wake.unsure_at):
         return Hold(Why.UNSURE)
     return Ring(seat.session_id) if may_disturb(seat.presence, queues=seat.queues) else Hold(_PRESENCE[seat.presence])

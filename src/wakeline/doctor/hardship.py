@@ -16,6 +16,7 @@ from wakeline.testing.worlds import HarnessSession
 
 SECONDS = 90.0
 BURST = 5
+UNTRIED = "not tried here: loop guards, a harness killed in the middle of a turn"
 
 
 class Ground(NamedTuple):
@@ -37,13 +38,13 @@ def endure(stage: Stage, session: HarnessSession, row: Row) -> Verdict:
 
 
 def _verdict(failed: dict[str, str]) -> Verdict:
+    """Never whole: what a probe can try in a minute is not all that can go wrong."""
     shown = {"stood": ",".join(name for name in HARDSHIPS if name not in failed)}
-    if not failed:
-        return Verdict("D8", Grade.PASS, evidence=shown)
-    reason = "; ".join(f"{name}: {why}" for name, why in failed.items())
     if len(failed) == len(HARDSHIPS):
-        return Verdict("D8", Grade.FAIL, reason)
-    return Verdict("D8", Grade.PARTIAL, reason, shown)
+        return Verdict("D8", Grade.FAIL, "; ".join(f"{name}: {why}" for name, why in failed.items()))
+    return Verdict(
+        "D8", Grade.PARTIAL, "; ".join([*(f"{name}: {why}" for name, why in failed.items()), UNTRIED]), shown
+    )
 
 
 def burst_in_a_turn(ground: Ground) -> None:

@@ -50,8 +50,8 @@ class Stage:
     def __enter__(self) -> Self:
         with ExitStack() as opening:
             opening.enter_context(self.model)
-            opening.enter_context(self.server)
             opening.enter_context(self.world)
+            opening.enter_context(self.server)  # it lives in the world's home, so it goes first
             self._sender = self.server.add_agent(SENDER)
             self.server.add_agent(AGENT)
             self._connect()

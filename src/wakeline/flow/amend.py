@@ -20,6 +20,7 @@ from wakeline.core.subscription import (
     Subscription,
     SubscriptionStatus,
     Target,
+    callback_of,
     canonical,
     parse_filters,
     parse_metadata,
@@ -27,7 +28,7 @@ from wakeline.core.subscription import (
     to_json,
 )
 from wakeline.errors import Conflict, NotFound
-from wakeline.flow.plan import dismiss
+from wakeline.flow.plan import retire
 from wakeline.flow.subscribe import index, record, subscriptions_of
 
 _replace = msgspec.structs.replace
@@ -65,6 +66,12 @@ def may_manage(caller: Caller, row: Subscription) -> bool:
     return row.workspace_id == caller.workspace_id and (row.handle == caller.handle or caller.is_human)
 
 
+def require_plain(row: Subscription) -> None:
+    """What a callback's receiver was promised, only `events/subscribe` may change."""
+    if callback_of(row) is not None:
+        raise Conflict("MCP_EVENT_SUBSCRIPTION", "This subscription was made by events/subscribe of MCP.")
+
+
 def unknown(subscription_id: str) -> NotFound:
     return NotFound("SUBSCRIPTION_NOT_FOUND", f"There is no wake subscription {subscription_id} of yours.")
 
@@ -80,21 +87,7 @@ class Unsubscribe(_OfOne, frozen=True):
         before = self.find(picture)
         if before.status == SubscriptionStatus.RETIRED:
             return before
-        row = _replace(
-            before,
-            status=SubscriptionStatus.RETIRED,
-            status_reason="unsubscribed",
-            previous_key=None,
-            previous_key_until=None,
-            flush_at=None,
-            first_queued_at=None,
-            updated_at=picture.now,
-        )
-        picture.put_subscription(row)
-        index(picture, row, active=False)
-        dismiss(picture, row)
-        record(picture, "retired", row, self.caller.handle)
-        return row
+        return retire(picture, before, "unsubscribed", self.caller.handle)
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -107,6 +100,7 @@ class Change(msgspec.Struct, frozen=True):
     coalesce_window: int | UnsetType | None = UNSET
     daemon_socket_path: str | UnsetType | None = UNSET
     wake_policy: str | UnsetType = UNSET
+    full_body: bool | UnsetType = UNSET
     sealed_key: str | None = None  # encrypted; used if it becomes a webhook
 
 
@@ -120,6 +114,7 @@ class Update(_OfOne, frozen=True):
 
     def decide(self, picture: Picture) -> Subscription:
         before = self.find_live(picture)
+        require_plain(before)
         row = _changed(before, self.change)
         if row == before:
             return before
@@ -173,6 +168,7 @@ class RotateKey(_OfOne, frozen=True):
         before = self.find_live(picture)
         if before.target != Target.WEBHOOK:
             raise Conflict("NOT_A_WEBHOOK", f"The target of this subscription is {before.target}.")
+        require_plain(before)
         row = _replace(
             before,
             signing_key=self.sealed_key,
@@ -187,8 +183,9 @@ class RotateKey(_OfOne, frozen=True):
 
 def _changed(before: Subscription, change: Change) -> Subscription:
     filters = parse_filters(before.filters) if change.filters is UNSET else canonical(change.filters)
-    said = parse_metadata(before.metadata).daemon_socket_path
-    path = said if change.daemon_socket_path is UNSET else change.daemon_socket_path
+    said = parse_metadata(before.metadata)
+    path = said.daemon_socket_path if change.daemon_socket_path is UNSET else change.daemon_socket_path
+    full_body = said.full_body if change.full_body is UNSET else change.full_body
     trigger, target = _or(change.trigger, before.trigger), _or(change.target, before.target)
     url = before.url if change.url is UNSET else change.url
     if target == Target.WEBHOOK and url is None:
@@ -200,7 +197,7 @@ def _changed(before: Subscription, change: Change) -> Subscription:
         target=target,
         url=url,
         coalesce_window=before.coalesce_window if change.coalesce_window is UNSET else change.coalesce_window,
-        metadata=to_json(Metadata(daemon_socket_path=path)),
+        metadata=to_json(Metadata(daemon_socket_path=path, full_body=full_body)),
         wake_policy=_or(change.wake_policy, before.wake_policy),
         route_key=route_key(before.handle, trigger, filters, target, url, path),
     )

@@ -39,6 +39,7 @@ class Announce(msgspec.Struct, frozen=True):
     turn_id: str | None
     found: tuple[Unread, ...]
     handle: str  # whose session it is, as the reader found it
+    under_way: tuple[str, ...]  # deliveries for this session
     rules: WakeRules
     stamp: Stamp
 
@@ -50,6 +51,7 @@ class Announce(msgspec.Struct, frozen=True):
         needs.handles.add(self.caller.handle)
         needs.bridges.add(self.caller.host or "")
         needs.sessions.add(self.session_id)
+        needs.deliveries.update(self.under_way)
         for one in self.found:
             needs.wakes.add((one.subscription_id, one.log_id))
             needs.receipts.add((one.message_id, self.handle))

@@ -7,6 +7,7 @@ with the same bytes.  What types into a session cannot be sent again blindly: it
 from __future__ import annotations
 
 from datetime import timedelta
+from http import HTTPStatus
 
 import msgspec
 
@@ -17,12 +18,12 @@ from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.parcel import Absent, Accepted, Failed, Refused, Result, Uncertain
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import SYSTEM
-from wakeline.core.subscription import SubscriptionStatus
+from wakeline.core.subscription import SubscriptionStatus, callback_of, ends_at
 from wakeline.core.wake import WakeState
 from wakeline.core.waking import WakeRules, Why
 from wakeline.flow import evidence
 from wakeline.flow.evidence import record
-from wakeline.flow.plan import Planned, Stamp, claim, plan
+from wakeline.flow.plan import Planned, Stamp, claim, plan, retire
 
 _replace = msgspec.structs.replace
 
@@ -69,13 +70,34 @@ def settle(picture: Picture, delivery: Delivery, result: Result, rules: WakeRule
             evidence.give_back(picture, delivery, WakeState.HELD, str(Why.NO_CONNECTION))
         case Uncertain():
             evidence.end(picture, delivery, Outcome.UNKNOWN, result.reason, {"detail": result.detail})
+        case Refused() if callback_of(picture.subscriptions[delivery.subscription_id]) is not None:
+            _refused_by_callback(picture, delivery, result, rules)
         case Refused():
-            _failed(picture, delivery, result.reason, result.detail, rules)
-            _degrade(picture, delivery.subscription_id, f"The receiver refused: {result.reason}.")
+            _refused(picture, delivery, result, rules)
         case Failed() if result.retryable and delivery.attempts <= len(BACKOFF):
             _try_again(picture, delivery, result)
         case Failed():
             _exhausted(picture, delivery, result, rules)
+
+
+def _refused(picture: Picture, delivery: Delivery, result: Refused, rules: WakeRules) -> None:
+    _failed(picture, delivery, result.reason, result.detail, rules)
+    _degrade(picture, delivery.subscription_id, f"The receiver refused: {result.reason}.")
+
+
+def _refused_by_callback(picture: Picture, delivery: Delivery, result: Refused, rules: WakeRules) -> None:
+    """The draft MCP Events gives three refusals a meaning of their own."""
+    match result.status:
+        case HTTPStatus.GONE:
+            _failed(picture, delivery, "gone", result.detail, rules)
+            retire(picture, picture.subscriptions[delivery.subscription_id], "gone", SYSTEM)
+        case HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            evidence.end(picture, delivery, Outcome.FAILED, "too_large", {"detail": result.detail})
+            evidence.give_back(picture, delivery, WakeState.DROPPED, "too_large")
+        case HTTPStatus.TOO_EARLY:
+            settle(picture, delivery, Failed("too_early", result.detail), rules)
+        case _:
+            _refused(picture, delivery, result, rules)
 
 
 def _accepted(picture: Picture, delivery: Delivery, result: Accepted) -> None:
@@ -119,7 +141,7 @@ def _degrade(picture: Picture, subscription_id: str, why: str) -> None:
             subscription,
             status=SubscriptionStatus.DEGRADED,
             status_reason=why,
-            flush_at=None,
+            flush_at=ends_at(subscription),
             updated_at=picture.now,
         )
     )

@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 
 from wakeline import wire
 from wakeline.core import policy, quiet
+from wakeline.core.bridge import BRIDGE_ROLE
 from wakeline.core.instant import to_datetime
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
@@ -182,9 +183,7 @@ class IssueToken(msgspec.Struct, frozen=True):
         principal = picture.principals.get(self.token.handle)
         if principal is None or principal.retired_at is not None:
             raise NotFound("AGENT_NOT_FOUND", f"There is no {self.token.handle} in this workspace.")
-        is_bridge = self.token.host is not None
-        if (principal.kind == Kind.SYSTEM) != is_bridge:
-            raise Forbidden("ROLE_FORBIDDEN", "Only bridges have a token of the system.", "Name a host.", rule="system")
+        self._check_bridge(principal)
         if principal.kind == Kind.HUMAN:
             policy.require_operator(self.caller, "issue a human's token")
         earlier = once.earlier(picture, by, ISSUE, key, self.digest)
@@ -200,6 +199,18 @@ class IssueToken(msgspec.Struct, frozen=True):
         _issue(picture, self.token)
         once.remember(picture, by, ISSUE, key, self.digest, self.token.jti, self.token)
         return self.token
+
+    def _check_bridge(self, principal: Principal) -> None:
+        """The system's own tokens are for bridges, and a bridge is nothing else."""
+        token = self.token
+        plain = (token.role, token.session_id) == (BRIDGE_ROLE, None)
+        if (principal.kind == Kind.SYSTEM) != (token.host is not None) or (token.host is not None and not plain):
+            raise Forbidden(
+                "ROLE_FORBIDDEN",
+                "A bridge's token is the system's, for one host, without a role or session.",
+                "Make it with 'wakeline token create --bridge HOST'.",
+                rule="system",
+            )
 
 
 class RevokeToken(msgspec.Struct, frozen=True):

@@ -81,7 +81,7 @@ class Match(msgspec.Struct, frozen=True):
         if policy == WakePolicy.SILENT:
             return False
         later = policy == WakePolicy.NEXT_TURN
-        picture.put_wake(_wake(picture, event, policy, later=later))
+        picture.put_wake(new_wake(picture, event, policy, later=later))
         counted = _replace(subscription, events=subscription.events + 1)
         picture.put_subscription(counted if later else self._timed(picture, counted))
         return not later
@@ -104,7 +104,7 @@ def _wants(subscription: Subscription, event: Found) -> bool:
     return subscription.status != SubscriptionStatus.RETIRED and event.log_id > subscription.from_log_id
 
 
-def _wake(picture: Picture, event: Found, policy: str, *, later: bool) -> Wake:
+def new_wake(picture: Picture, event: Found, policy: str, *, later: bool = False) -> Wake:
     return Wake(
         subscription_id=event.subscription_id,
         log_id=event.log_id,

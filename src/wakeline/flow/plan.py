@@ -23,15 +23,16 @@ from wakeline.core.ids import derived
 from wakeline.core.instant import SECOND
 from wakeline.core.log import HOST_STREAM
 from wakeline.core.message import WakePolicy
+from wakeline.core.occurrence import encode_occurrence
 from wakeline.core.picture import Picture
 from wakeline.core.principal import SYSTEM
 from wakeline.core.quiet import quiet_until
 from wakeline.core.seat import take_seat
 from wakeline.core.session import Session
-from wakeline.core.subscription import Subscription, SubscriptionStatus, Target
+from wakeline.core.subscription import Subscription, SubscriptionStatus, Target, callback_of, ends_at
 from wakeline.core.wake import PLANNED, Wake, WakeState
 from wakeline.core.waking import Circumstances, Drop, Hold, Leave, Ring, Verdict, WakeRules, Why, decide_wake
-from wakeline.flow import evidence
+from wakeline.flow import evidence, subscribe
 from wakeline.flow.evidence import record
 from wakeline.flow.review import review
 
@@ -64,12 +65,18 @@ def plan(picture: Picture, subscription_id: str, rules: WakeRules, stamp: Stamp)
         _retime(picture, picture.subscriptions[subscription_id], None)  # its settlement plans again
         return None
     subscription = picture.subscriptions[subscription_id]
+    end = ends_at(subscription)
+    if end is not None and end <= picture.now:
+        retire(picture, subscription, "expired", SYSTEM)
+        return None
     verdicts = _decide_all(picture, subscription, rules, stamp.connected)
     ringing = [(wake, verdict.session_id) for wake, verdict in verdicts if isinstance(verdict, Ring)]
     _put_aside(picture, verdicts)
     opens = _opens_at(picture, subscription, rules)
     planned = _ring(picture, subscription, ringing, rules, stamp) if ringing and opens <= picture.now else None
     later = _looks_again(picture, subscription_id, rules)
+    if end is not None:
+        later.append(end)
     if ringing and opens > picture.now:
         later.append(opens)
     _retime(picture, picture.subscriptions[subscription_id], min(later, default=None))
@@ -207,7 +214,7 @@ def start_delivery(
     rules: WakeRules,
     stamp: Stamp,
 ) -> Planned | None:
-    delivery = make_delivery(picture, subscription, content_of(wakes), session_id, stamp)
+    delivery = make_delivery(picture, subscription, content_of(wakes), session_id, stamp, alone=wakes[0])
     for wake in wakes:
         ringing = _replace(
             wake,
@@ -245,11 +252,16 @@ def make_delivery(
     *,
     replay: bool = False,
     policy: str = "immediate",
+    alone: Wake | None = None,  # what a callback is told of: it gets every event by itself
 ) -> Delivery:
     """Its bytes are written now and never change."""
     event_id = derived(stamp.seed, f"event {subscription.subscription_id}")
     handle = subscription.handle
     event_type, body = encode_event(event_id, subscription.subscription_id, handle, content, picture.now)
+    if alone is not None and callback_of(subscription) is not None:
+        event_id = alone.message_id or event_id
+        confirmed = confirmed_to(picture, subscription, alone.log_id, but=alone.log_id)
+        body = encode_occurrence(alone, picture.workspace.epoch, confirmed)
     delivery = Delivery(
         delivery_id=derived(stamp.seed, subscription.subscription_id),
         workspace_id=subscription.workspace_id,
@@ -313,6 +325,33 @@ def window_of(subscription: Subscription, rules: WakeRules) -> timedelta:
 def _retime(picture: Picture, subscription: Subscription, flush_at: int | None) -> None:
     if subscription.flush_at != flush_at:
         picture.put_subscription(_replace(subscription, flush_at=flush_at))
+
+
+def confirmed_to(picture: Picture, subscription: Subscription, reached: int, *, but: int | None = None) -> int:
+    """Up to where nothing waits or is under way, but for one event, if all until `reached` was matched."""
+    callback = callback_of(subscription)
+    waiting = {wake.log_id for wake in open_wakes(picture, subscription.subscription_id)}
+    waiting |= {delivery.log_id for delivery in open_deliveries(picture, subscription.subscription_id)}
+    missing = [] if callback is None or callback.replay_after is None else [callback.replay_after]
+    return min([reached, *missing, *(log_id - 1 for log_id in waiting - {but})])
+
+
+def retire(picture: Picture, subscription: Subscription, reason: str, actor: str) -> Subscription:
+    row = _replace(
+        subscription,
+        status=SubscriptionStatus.RETIRED,
+        status_reason=reason,
+        previous_key=None,
+        previous_key_until=None,
+        flush_at=None,
+        first_queued_at=None,
+        updated_at=picture.now,
+    )
+    picture.put_subscription(row)
+    subscribe.index(picture, row, active=False)
+    dismiss(picture, row)
+    subscribe.record(picture, "retired", row, actor)
+    return row
 
 
 def dismiss(picture: Picture, subscription: Subscription) -> None:

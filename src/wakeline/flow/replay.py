@@ -15,7 +15,7 @@ from wakeline.core.session import choose_session
 from wakeline.core.subscription import Subscription, SubscriptionStatus, Target
 from wakeline.core.wake import WakeState
 from wakeline.errors import Conflict, NotFound
-from wakeline.flow.amend import may_manage, unknown
+from wakeline.flow.amend import may_manage, require_plain, unknown
 from wakeline.flow.evidence import record
 from wakeline.flow.plan import Stamp, make_delivery, tell_bridge
 
@@ -51,6 +51,7 @@ class Resync(msgspec.Struct, frozen=True):
     def decide(self, picture: Picture) -> str | None:
         policy.admit(picture, self.caller)
         subscription = owned(picture, self.caller, self.subscription_id)
+        require_plain(subscription)
         if subscription.target in (Target.DISABLED, Target.NONE):
             raise Conflict("NO_ROUTE", "This subscription has no route to replay through.")
         if subscription.status == SubscriptionStatus.DEGRADED:

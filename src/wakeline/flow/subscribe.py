@@ -17,6 +17,7 @@ from wakeline.core.principal import Caller, Kind
 from wakeline.core.seat import may_ring
 from wakeline.core.session import Session
 from wakeline.core.subscription import (
+    Callback,
     Filters,
     Metadata,
     Subscription,
@@ -48,6 +49,8 @@ class Route(msgspec.Struct, frozen=True):
     wake_policy: str | None = None
     sealed_key: str | None = None  # encrypted; used if it becomes a webhook
     has_mcp: bool = False
+    full_body: bool | None = None
+    callback: Callback | None = None
 
 
 class Subscribed(msgspec.Struct, frozen=True):
@@ -84,14 +87,8 @@ class Subscribe(msgspec.Struct, frozen=True):
         before = next((row for row in mine if row.route_key == key), None)
         if before is not None:
             return Subscribed(_merge(picture, before, route), existed=True)
-        if len(mine) >= self.limit:
-            raise Forbidden(
-                "TOO_MANY_SUBSCRIPTIONS",
-                f"{handle} has {len(mine)} wake subscriptions; at most {self.limit} are kept.",
-                rule="subscriptions_per_agent",
-                limit=self.limit,
-            )
-        row = _new(picture, self.subscription_id, handle, self.trigger, canonical(self.filters), target, route)
+        require_room(picture, handle, self.limit)
+        row = new(picture, self.subscription_id, handle, self.trigger, canonical(self.filters), target, route)
         create(picture, row, handle)
         return Subscribed(row, existed=False)
 
@@ -123,7 +120,7 @@ class EnsureDefault(msgspec.Struct, frozen=True):
             return None if default is None else improve(picture, default, target)
         if default is not None:
             return None  # its owner removed it
-        row = _new(
+        row = new(
             picture,
             default_id(self.workspace_id, handle),
             handle,
@@ -144,6 +141,17 @@ def sessions_of(picture: Picture, handle: str) -> list[Session]:
 def subscriptions_of(picture: Picture, handle: str) -> list[Subscription]:
     rows = picture.subscriptions.values()
     return [row for row in rows if row.handle == handle and row.status != SubscriptionStatus.RETIRED]
+
+
+def require_room(picture: Picture, handle: str, limit: int) -> None:
+    number = len(subscriptions_of(picture, handle))
+    if number >= limit:
+        raise Forbidden(
+            "TOO_MANY_SUBSCRIPTIONS",
+            f"{handle} has {number} wake subscriptions; at most {limit} are kept.",
+            rule="subscriptions_per_agent",
+            limit=limit,
+        )
 
 
 def best_target(sessions: Iterable[Session], *, url: str | None, has_mcp: bool) -> Target:
@@ -174,7 +182,7 @@ def record(picture: Picture, what: str, row: Subscription, actor: str) -> None:
     picture.append(f"subscription.{what}", PRINCIPAL_STREAM + row.handle, 0, actor, row.subscription_id, data)
 
 
-def _new(
+def new(
     picture: Picture,
     subscription_id: str,
     handle: str,
@@ -185,17 +193,25 @@ def _new(
     *,
     is_default: bool = False,
 ) -> Subscription:
+    key = route_key(handle, trigger, filters, target, route.url, route.daemon_socket_path)
     return Subscription(
         subscription_id=subscription_id,
         workspace_id=picture.workspace.workspace_id,
         handle=handle,
         trigger=trigger,
         filters=to_json(filters),
-        route_key=route_key(handle, trigger, filters, target, route.url, route.daemon_socket_path),
+        route_key=key if route.callback is None else subscription_id,  # beside a plain webhook to the same URL
         target=target,
         url=route.url,
         coalesce_window=route.coalesce_window,
-        metadata=to_json(Metadata(daemon_socket_path=route.daemon_socket_path, is_default=is_default)),
+        metadata=to_json(
+            Metadata(
+                daemon_socket_path=route.daemon_socket_path,
+                is_default=is_default,
+                full_body=bool(route.full_body),
+                callback=route.callback,
+            )
+        ),
         wake_policy=route.wake_policy or "immediate",
         signing_key=route.sealed_key if target == Target.WEBHOOK else None,
         previous_key=None,
@@ -212,7 +228,9 @@ def _new(
 def _merge(picture: Picture, before: Subscription, route: Route) -> Subscription:
     """What was said anew about an existing route; what was not said stays.  From now on it is the owner's own."""
     said = parse_metadata(before.metadata)
-    metadata = Metadata(daemon_socket_path=route.daemon_socket_path or said.daemon_socket_path)
+    full_body = said.full_body if route.full_body is None else route.full_body
+    path = route.daemon_socket_path or said.daemon_socket_path
+    metadata = Metadata(daemon_socket_path=path, full_body=full_body)
     row = _replace(
         before,
         coalesce_window=before.coalesce_window if route.coalesce_window is None else route.coalesce_window,

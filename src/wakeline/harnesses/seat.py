@@ -39,7 +39,8 @@ class Sitter(Protocol):
 
     def welcomed(self, welcome: said.Welcome) -> None: ...
 
-    async def rung(self, ring: said.RingSaid) -> said.Rung: ...
+    async def rung(self, ring: said.RingSaid) -> said.Rung | None:
+        """None: it has said so itself."""
 
     def announced(self, announce: said.AnnounceSaid) -> None:
         """An announcement that nobody waits for any more."""
@@ -104,7 +105,9 @@ class Seat:
             question.set_result(announce)
 
     async def _answer(self, ring: said.RingSaid) -> None:
-        self.say(await self._sitter.rung(ring))
+        came = await self._sitter.rung(ring)
+        if came is not None:
+            self.say(came)
 
     def _leave(self, writer: asyncio.StreamWriter) -> None:
         self._writer = None

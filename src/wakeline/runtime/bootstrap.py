@@ -165,6 +165,7 @@ async def _serve(settings: Settings, parts: Parts, additions: Additions) -> None
             chores = [
                 group.create_task(follow(parts.hub)),
                 group.create_task(parts.waker.run()),
+                group.create_task(parts.activator.run(settings.supervisor_seconds)),
                 *_hearts(settings, parts.store, group),
                 group.create_task(parts.services.pushes.run()),
                 *(group.create_task(mount.run()) for mount in mcp.values()),

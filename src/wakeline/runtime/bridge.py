@@ -24,6 +24,7 @@ from wakeline.errors import Conflict, Gone, Unavailable, WakelineError
 from wakeline.runtime.crew import Crew
 from wakeline.runtime.lines import Line
 from wakeline.runtime.sightings import Sightings, to_session
+from wakeline.runtime.starter import Starter
 
 _log = logging.getLogger(__name__)
 
@@ -37,8 +38,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 class Bridge:
     """`strict`: another bridge for this host ends it; else it waits for its turn."""
 
-    def __init__(self, lines: Sequence[Line], crew: Crew, *, strict: bool, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self, lines: Sequence[Line], crew: Crew, starter: Starter, *, strict: bool, monotonic: Callable[[], float]
+    ) -> None:
         self._crew = crew
+        self._starter = starter
         self._strict = strict
         self._monotonic = monotonic
         self._places = {line.workspace: _Place(line) for line in lines}
@@ -62,7 +66,7 @@ class Bridge:
         """A session has come: look who is there."""
         place = self._places[workspace]
         place.sessions = {one.session_id: to_session(one) for one in await place.line.sessions()}
-        place.ring.set()
+        place.wake()
 
     def workspace_of(self, session_id: str) -> str | None:
         place = self._place_of(session_id)
@@ -111,7 +115,7 @@ class Bridge:
         await self._first(place)
         self._attended.set()
         async with asyncio.TaskGroup() as group:
-            for step in (self._renew, self._listen, self._look, self._tell):
+            for step in (self._renew, self._listen, self._look, self._start, self._tell):
                 group.create_task(self._forever(place, step))
 
     async def stop(self) -> None:
@@ -142,7 +146,7 @@ class Bridge:
         attended = await place.line.attend(self.transports, started=started)
         place.attended = attended
         place.position = place.position or attended.position
-        place.ring.set()
+        place.wake()
 
     async def _forever(self, place: _Place, step: Callable[[_Place], Awaitable[None]]) -> None:
         """A server that is away, or that has given our lease to somebody else meanwhile, is tried again."""
@@ -169,10 +173,10 @@ class Bridge:
         try:
             async for position in place.line.doorbells(place.position):
                 place.position = position
-                place.ring.set()
+                place.wake()
         except Gone as error:
             place.position = str(error.details.get("position") or place.position)
-            place.ring.set()
+            place.wake()
 
     async def _look(self, place: _Place) -> None:
         """Claim what there is, when the doorbell rings and now and then without it."""
@@ -188,6 +192,15 @@ class Bridge:
             self._carry(place, ring)
         if len(rings) == AT_ONCE:
             place.ring.set()
+
+    async def _start(self, place: _Place) -> None:
+        """Start what is to be started for agents that are dormant, and look after what runs."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(POLL_SECONDS):
+                await place.orders.wait()
+        place.orders.clear()
+        if self._group is not None:
+            await self._starter.serve(place.line, self._group)
 
     async def _tell(self, place: _Place) -> None:
         await place.sightings.send(place.line)
@@ -259,8 +272,13 @@ class _Place:
         self.attended: wire.BridgeAttended | None = None
         self.position = ""
         self.ring = asyncio.Event()
+        self.orders = asyncio.Event()
         self.sessions: dict[str, Session] = {}
         self.sightings = Sightings()
+
+    def wake(self) -> None:
+        self.ring.set()
+        self.orders.set()
 
 
 def _parcel(ring: wire.RingView, session: Session, patience: float) -> Parcel:

@@ -13,25 +13,34 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from wakeline.adapters import starting
+from wakeline.adapters.codex import commands
 from wakeline.adapters.codex.adapter import Codex
 from wakeline.adapters.codex.queue import CodexQueue
+from wakeline.adapters.command.adapter import Commands
+from wakeline.adapters.command.book import Order, read_book
 from wakeline.adapters.harness import HarnessAdapter
 from wakeline.adapters.opencode.adapter import OpencodeServed
 from wakeline.adapters.opencode.api import OpencodeServer
 from wakeline.adapters.seat import Seats
+from wakeline.adapters.starting import Start
 from wakeline.adapters.tmux.adapter import Tmux
 from wakeline.core.level import SHIPPED
 from wakeline.core.queries import AllWorkspaces
 from wakeline.core.store import Store
 from wakeline.endpoint import invalid
 from wakeline.errors import Conflict, InvalidArgument, Unavailable
+from wakeline.harnesses.claude_code.registry import folder as claude_sessions
+from wakeline.harnesses.claude_code.registry import process_of
 from wakeline.runtime import clock, processes
 from wakeline.runtime.bridge import Bridge
 from wakeline.runtime.crew import Crew
 from wakeline.runtime.desk import Desk, workspace_in
 from wakeline.runtime.host import HostLock, bind_seats
 from wakeline.runtime.lines import Line, LocalLine, RemoteLine
+from wakeline.runtime.orders import Orders, clean
 from wakeline.runtime.settings import Settings
+from wakeline.runtime.starter import Starter
 from wakeline.service import Services
 from wakeline.version import VERSION
 from wakeline.wire.seat import LINE_BYTES
@@ -50,7 +59,17 @@ def adapters(desk: Desk, settings: Settings, environ: Mapping[str, str]) -> list
         CodexQueue(processes.look),
         OpencodeServed(_opencode_servers(settings, environ), desk.register),
         Tmux(processes.look, processes.foreground),
+        Commands(_orders(settings), environ, time.monotonic),
     ]
+
+
+def _orders(settings: Settings) -> dict[str, Order]:
+    given = settings.commands_file
+    path = Path(given).expanduser() if given else settings.data / "commands.toml"
+    try:
+        return read_book(path)
+    except (OSError, ValueError) as error:
+        raise invalid("commands_file", str(path), str(error)) from error
 
 
 def _opencode_servers(settings: Settings, environ: Mapping[str, str]) -> list[OpencodeServer]:
@@ -64,6 +83,26 @@ def _opencode_servers(settings: Settings, environ: Mapping[str, str]) -> list[Op
     return [OpencodeServer(url, password) for url in settings.opencode_servers]
 
 
+def _starter(settings: Settings) -> Starter:
+    environ = clean(os.environ)
+    starts = {
+        "codex": Start(commands.resume, commands.begin),
+        "claude-code": starting.CLAUDE_CODE,
+        "opencode": starting.OPENCODE,
+        "pi": starting.PI,
+    }
+    return Starter(
+        Orders(settings.data / "activations", processes.look),
+        processes.look,
+        lambda order: starting.command_for(order, starts),
+        lambda harness, native_id: (
+            harness == "claude-code" and process_of(claude_sessions(environ), native_id) is not None
+        ),
+        environ,
+        {"codex": starting.IN_USE},
+    )
+
+
 def runtime_directory(environ: Mapping[str, str]) -> Path:
     return Path(environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir())
 
@@ -74,7 +113,7 @@ async def seated(settings: Settings, host: str, lines: list[Line], *, strict: bo
     desk = Desk(host, processes.look, SHIPPED)
     seats = Seats(desk)
     crew = Crew(seats, adapters(desk, settings, os.environ))
-    bridge = Bridge(lines, crew, strict=strict, monotonic=time.monotonic)
+    bridge = Bridge(lines, crew, _starter(settings), strict=strict, monotonic=time.monotonic)
     desk.serve(bridge)
     listener, path = bind_seats(settings.data, runtime_directory(os.environ), os.environ)
     server = await asyncio.start_unix_server(seats.serve, sock=listener, limit=LINE_BYTES)

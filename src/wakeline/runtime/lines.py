@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 import msgspec
@@ -42,6 +43,23 @@ class Line(Protocol):
     async def report(self, observations: list[wire.ObservationSaid]) -> None: ...
 
     async def announce(self, session_id: str, turn_id: str | None, shown: tuple[str, ...]) -> wire.Announced: ...
+
+    async def claim_activations(self, limit: int) -> wire.ActivationOrders: ...
+
+    async def start_activation(self, activation_id: str, fence: int, pid: int, started_at: datetime | None) -> bool:
+        """Answers whether it is not ours any more."""
+        ...
+
+    async def settle_activation(
+        self,
+        activation_id: str,
+        fence: int,
+        end: str,
+        *,
+        reason: str | None,
+        exit_status: int | None,
+        output: str | None,
+    ) -> None: ...
 
     def doorbells(self, after: str) -> AsyncIterator[str]:
         """A position each time that there may be something to do, until the connection ends."""
@@ -94,13 +112,35 @@ class LocalLine:
         )
         return await self._services.bridges.announce(self._caller, request)
 
+    async def claim_activations(self, limit: int) -> wire.ActivationOrders:
+        request = wire.ClaimActivations(bridge_id=self._bridge_id, limit=limit)
+        return await self._services.launches.claim(self._caller, request)
+
+    async def start_activation(self, activation_id: str, fence: int, pid: int, started_at: datetime | None) -> bool:
+        request = wire.StartActivation(
+            bridge_id=self._bridge_id, activation_id=activation_id, fence=fence, pid=pid, pid_started_at=started_at
+        )
+        return (await self._services.launches.start(self._caller, request)).stale
+
+    async def settle_activation(
+        self,
+        activation_id: str,
+        fence: int,
+        end: str,
+        *,
+        reason: str | None,
+        exit_status: int | None,
+        output: str | None,
+    ) -> None:
+        fields = {"activation_id": activation_id, "fence": fence, "end": end, "reason": reason}
+        said = {"bridge_id": self._bridge_id, "exit_status": exit_status, "output": output, **fields}
+        await self._services.launches.settle(self._caller, msgspec.convert(said, wire.SettleActivation))
+
     async def doorbells(self, after: str) -> AsyncIterator[str]:
         """What was missed does not matter here: whoever begins to listen looks first."""
         hub = self._services.hub
-        stream = hub.open(self._caller, lambda: None)
+        stream = await hub.attach(self._caller)
         try:
-            await hub.know(self._caller.workspace_id)
-            hub.join(stream, hub.tail(self._caller.workspace_id))
             yield after
             while not stream.closed:
                 await stream.wait()
@@ -160,6 +200,29 @@ class RemoteLine:
 
     async def announce(self, session_id: str, turn_id: str | None, shown: tuple[str, ...]) -> wire.Announced:
         return await self._client.announce_turn(self._bridge_id, session_id, turn_id=turn_id, shown=list(shown))
+
+    async def claim_activations(self, limit: int) -> wire.ActivationOrders:
+        return await self._client.claim_activations(self._bridge_id, limit=limit)
+
+    async def start_activation(self, activation_id: str, fence: int, pid: int, started_at: datetime | None) -> bool:
+        told = await self._client.start_activation(
+            self._bridge_id, activation_id, fence, pid, pid_started_at=started_at
+        )
+        return told.stale
+
+    async def settle_activation(
+        self,
+        activation_id: str,
+        fence: int,
+        end: str,
+        *,
+        reason: str | None,
+        exit_status: int | None,
+        output: str | None,
+    ) -> None:
+        await self._client.settle_activation(
+            self._bridge_id, activation_id, fence, end, reason=reason, exit_status=exit_status, output=output
+        )
 
     async def doorbells(self, after: str) -> AsyncIterator[str]:
         events = self._client.events(after=after)

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from cryptography.fernet import Fernet
 
 from wakeline.core.parcel import Parcel
-from wakeline.core.subscription import Subscription, live_keys
+from wakeline.core.subscription import Subscription, callback_of, live_keys
 from wakeline.errors import Unusable
 from wakeline.flow.plan import Planned
 from wakeline.runtime.secrets import unseal
@@ -40,6 +40,7 @@ class Packer:
             body=delivery.body.encode(),
             keys=self._keys(subscription),
             timeout=self._timeout,
+            callback=callback_of(subscription) is not None,
         )
 
     def _keys(self, subscription: Subscription) -> tuple[bytes, ...]:

@@ -12,6 +12,7 @@ from cryptography.fernet import Fernet
 
 from wakeline.adapters.mcp_push import McpPush
 from wakeline.adapters.webhook import Webhooks
+from wakeline.core.activation import ActivationRules
 from wakeline.core.destination import parse_networks
 from wakeline.core.guardrail import Guardrails
 from wakeline.core.instant import SECOND
@@ -24,20 +25,24 @@ from wakeline.core.subscription import Target
 from wakeline.core.waking import WakeRules
 from wakeline.flow.attend import Attention
 from wakeline.runtime import clock, processes, secrets
+from wakeline.runtime.activator import Activator
 from wakeline.runtime.jwks import Jwks
 from wakeline.runtime.parcels import Packer
 from wakeline.runtime.settings import Settings
 from wakeline.runtime.sweeper import Retention
 from wakeline.runtime.waker import Waker
 from wakeline.service import Services
+from wakeline.service.activations import Activations
 from wakeline.service.audit import Audit
 from wakeline.service.bridges import Bridges
+from wakeline.service.callbacks import Callbacks
 from wakeline.service.context import Context
 from wakeline.service.dead_letters import DeadLetters
 from wakeline.service.deliveries import Deliveries
 from wakeline.service.hub import Hub
 from wakeline.service.identity import External, Identity
 from wakeline.service.inbox import Inboxes
+from wakeline.service.launches import Launches
 from wakeline.service.log import Logs
 from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
@@ -62,6 +67,7 @@ class Parts:
     webhooks: Webhooks
     waker: Waker
     rails: Guardrails
+    activator: Activator
 
 
 async def open_store(settings: Settings) -> Store:
@@ -88,20 +94,24 @@ async def assemble(settings: Settings, store: Store) -> Parts:
     logs = Logs(context, hub)
     deliveries = Deliveries(context, logs)
     inboxes = Inboxes(context, hub)
+    threads = Threads(context)
     pushes = Pushes(hub, inboxes)
-    subscriptions = _subscriptions(settings, context, box, pushes)
+    keys = _keys(settings, box)
+    subscriptions = _subscriptions(settings, context, keys, pushes)
+    webhooks = _webhooks(settings)
     sessions = _sessions(settings, context, subscriptions)
     services = Services(
         identity=identity,
         messages=messages,
         inboxes=inboxes,
-        threads=Threads(context),
+        threads=threads,
         principals=Principals(context, identity, timedelta(days=settings.token_days)),
         sessions=sessions,
         logs=logs,
         dead_letters=DeadLetters(context, messages),
         deliveries=deliveries,
         subscriptions=subscriptions,
+        callbacks=_callbacks(settings, context, keys, logs, webhooks),
         wake_protocol=WakeProtocol(subscriptions, deliveries),
         operations=_operations(settings, context, hub, retention, issuer),
         audit=Audit(context),
@@ -109,14 +119,16 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         pushes=pushes,
         bridges=Bridges(context, _rules(settings), sessions.view),
         proofs=Proofs(context, _attention(settings)),
+        activations=Activations(context, _activation_rules(settings)),
+        launches=Launches(context, _activation_rules(settings), threads, settings.human_handle),
     )
-    webhooks = _webhooks(settings)
     push = McpPush(pushes.push)
     waker = _waker(settings, store, box, webhooks, push)
     pushes.on_arrival(partial(_greet, subscriptions, waker))
     pushes.on_departure(waker.disconnected)
     hub.on_control(waker.hear)
-    return Parts(store, services, hub, retention, issuer, webhooks, waker, rails)
+    activator = Activator(store, _activation_rules(settings), _rules(settings), settings.human_handle, clock.new_id)
+    return Parts(store, services, hub, retention, issuer, webhooks, waker, rails, activator)
 
 
 def _operations(
@@ -162,6 +174,10 @@ def _rules(settings: Settings) -> WakeRules:
     return WakeRules(**{name: getattr(settings, name) for name in WakeRules.__struct_fields__})
 
 
+def _activation_rules(settings: Settings) -> ActivationRules:
+    return ActivationRules(**{name: getattr(settings, name) for name in ActivationRules.__struct_fields__})
+
+
 def _waker(settings: Settings, store: Store, box: Fernet, webhooks: Webhooks, push: McpPush) -> Waker:
     packer = Packer(box, clock.now, timedelta(seconds=settings.webhook_timeout_seconds))
     return Waker(
@@ -177,11 +193,28 @@ def _waker(settings: Settings, store: Store, box: Fernet, webhooks: Webhooks, pu
     )
 
 
-def _subscriptions(settings: Settings, context: Context, box: Fernet, pushes: Pushes) -> Subscriptions:
+def _keys(settings: Settings, box: Fernet) -> Keys:
     overlap = timedelta(hours=settings.webhook_key_overlap_hours)
+    return Keys(clock.new_key, partial(secrets.seal, box), partial(secrets.unseal, box), overlap)
+
+
+def _callbacks(settings: Settings, context: Context, keys: Keys, logs: Logs, webhooks: Webhooks) -> Callbacks:
+    return Callbacks(
+        context,
+        keys,
+        logs,
+        webhooks.verify,
+        allowed=parse_networks(settings.webhook_allow),
+        limit=settings.subscriptions_per_agent,
+        budget=settings.wake_budget_per_hour,
+        timeout=timedelta(seconds=settings.webhook_timeout_seconds),
+    )
+
+
+def _subscriptions(settings: Settings, context: Context, keys: Keys, pushes: Pushes) -> Subscriptions:
     return Subscriptions(
         context,
-        Keys(clock.new_key, partial(secrets.seal, box), overlap),
+        keys,
         allowed=parse_networks(settings.webhook_allow),
         limit=settings.subscriptions_per_agent,
         is_listening=pushes.is_listening,

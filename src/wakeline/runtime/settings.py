@@ -93,6 +93,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     codex_steer: Annotated[
         bool, Meta(description="Ring inside a running turn of Codex; what the model was just saying is lost.")
     ] = False
+    commands_file: Annotated[
+        str,
+        Meta(description="The operator's own commands that ring agents; empty: commands.toml beside the data."),
+    ] = ""
     opencode_servers: Annotated[
         tuple[str, ...], Meta(description="The addresses of opencode servers whose sessions the bridge follows.")
     ] = ()
@@ -132,6 +136,27 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Count, Meta(description="After how long a session's presence is unknown, in seconds.")
     ] = 300
     dormant_seconds: Annotated[Count, Meta(description="After how long a silent session is dormant, in seconds.")] = 900
+    activation_lag_seconds: Annotated[
+        Amount, Meta(description="How long mail of a dormant agent is unread before anything is done, in seconds.")
+    ] = 120
+    activation_tries: Annotated[
+        Amount, Meta(description="Ordinary wakes that a dormant agent gets before a process may be started.")
+    ] = 3
+    activation_backoff_seconds: Annotated[
+        Count, Meta(description="How long to wait after a first try, in seconds; twice as long after each further one.")
+    ] = 60
+    activation_seconds: Annotated[
+        Count, Meta(description="How long a process that was started for an agent may run, in seconds.")
+    ] = 1800
+    activation_concurrency: Annotated[
+        Count, Meta(description="Processes started for agents that run at once, in one workspace.")
+    ] = 4
+    activation_per_hour: Annotated[
+        Count, Meta(description="The most processes per hour that may be allowed for one agent.")
+    ] = 12
+    activation_failure_limit: Annotated[
+        Count, Meta(description="Started processes in a row that bring nothing before no more are; the human hears.")
+    ] = 3
     context_gate_tokens: Annotated[
         Count, Meta(description="How much context is too much for a session that names no limit, in tokens.")
     ] = 250_000
@@ -183,7 +208,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, ...],
         Meta(description="Names that /mcp answers to besides loopback's, if a proxy gives it others; '*': any."),
     ] = ()
-    mcp_events: Annotated[bool, Meta(description="Offer MCP Events, a draft: events/list, poll and stream.")] = False
+    mcp_events: Annotated[bool, Meta(description="Offer MCP Events, a draft: poll, stream, webhooks.")] = False
     mcp_channel: Annotated[
         bool, Meta(description="Serve /channel/mcp, for Claude Code's channels: the handshake era of MCP only.")
     ] = False

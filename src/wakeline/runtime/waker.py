@@ -240,7 +240,7 @@ class Waker:
                 parcel = self._pack(planned)
                 if self._monotonic() + parcel.timeout.total_seconds() > claimed + self._rules.lease_seconds:
                     return  # it waited here too long: whoever claims it next has its whole lease
-                if parcel.target != Target.MCP and parcel.attempt == 1:
+                if parcel.target != Target.MCP and parcel.attempt == 1 and not parcel.callback:
                     self._hint(parcel)
                 result = await self._deliver(parcel, planned.delivery.target)
             planned = await self._settle(planned, result, claimed)

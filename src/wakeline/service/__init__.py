@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wakeline.core.principal import Caller
+from wakeline.service.activations import Activations
 from wakeline.service.audit import Audit
 from wakeline.service.bridges import Bridges
+from wakeline.service.callbacks import Callbacks
 from wakeline.service.dead_letters import DeadLetters
 from wakeline.service.deliveries import Deliveries
 from wakeline.service.hub import Hub
 from wakeline.service.identity import Identity
 from wakeline.service.inbox import Inboxes
+from wakeline.service.launches import Launches
 from wakeline.service.listeners import Published, Stream
 from wakeline.service.log import Logs
 from wakeline.service.messages import Messages
@@ -39,6 +42,7 @@ class Services:
     dead_letters: DeadLetters
     deliveries: Deliveries
     subscriptions: Subscriptions
+    callbacks: Callbacks
     wake_protocol: WakeProtocol
     operations: Operations
     audit: Audit
@@ -46,3 +50,5 @@ class Services:
     pushes: Pushes
     bridges: Bridges
     proofs: Proofs
+    activations: Activations
+    launches: Launches

@@ -7,7 +7,15 @@ from collections.abc import Callable
 from wakeline import wire
 from wakeline.core import doorbell, policy, wake_text
 from wakeline.core.bridge import LEASE_SECONDS
-from wakeline.core.bridge_queries import HostSessions, MarkedRings, OpenOnHost, UnreadWakes, Waiting, WaitingRings
+from wakeline.core.bridge_queries import (
+    HostSessions,
+    MarkedRings,
+    OpenOnHost,
+    SessionRings,
+    UnreadWakes,
+    Waiting,
+    WaitingRings,
+)
 from wakeline.core.instant import SECOND
 from wakeline.core.log import Position
 from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed
@@ -199,6 +207,7 @@ class Bridges:
                 request.turn_id,
                 found,
                 session.handle,
+                tuple(await store.read(SessionRings(session.session_id))),
                 self._rules,
                 self._stamp(),
             )

@@ -212,6 +212,13 @@ class Hub:
         self.streams.add(stream)
         return stream
 
+    async def attach(self, caller: Caller) -> Stream[Published]:
+        """A listener of our own, which does not count.  It hears what comes from now on, until it leaves."""
+        await self.know(caller.workspace_id)
+        stream: Stream[Published] = Stream(caller, self._buffer, lambda: None)
+        self.join(stream, self.tail(caller.workspace_id))
+        return stream
+
     def join(self, stream: Stream[Published], after: int) -> None:
         """Every row after `after` and after `tail`.  Read `tail` and join without an await in between."""
         stream.after = after
@@ -282,4 +289,3 @@ class Hub:
         waiters.discard(waiter)
         if not waiters:
             mail.pop(waiter.caller.handle, None)
-

@@ -10,10 +10,10 @@ from wakeline import wire
 from wakeline.core import policy
 from wakeline.core.bridge import BRIDGE_ROLE
 from wakeline.core.instant import plus, to_datetime
-from wakeline.core.principal import HUMAN_ROLE, PARTICIPANT, SYSTEM, Caller, Kind, parse_new_handle
+from wakeline.core.principal import HUMAN_ROLE, PARTICIPANT, Caller, Kind, parse_new_handle
 from wakeline.core.queries import BlockList, GrantList, PrincipalFor, PrincipalList, RefusalList, TokenList
 from wakeline.core.records import Token
-from wakeline.errors import Forbidden, InvalidArgument, NotFound
+from wakeline.errors import Forbidden, NotFound
 from wakeline.flow.enrol import AddPrincipal, ChangePrincipal, IssueToken, RevokeToken
 from wakeline.flow.permit import ChangeBlock, ChangeGrant
 from wakeline.service import views
@@ -103,14 +103,12 @@ class Principals:
 
     async def create_token(self, caller: Caller, request: wire.CreateToken) -> wire.TokenCreated:
         check_claims(caller, request)
-        handle = _holder(request)
+        handle, host = request.handle, request.bridge
         found = await self._context.store.read(PrincipalFor(caller.workspace_id, handle))
         if not found:
             raise NotFound("AGENT_NOT_FOUND", f"There is no {handle} in this workspace.")
-        role = BRIDGE_ROLE if request.bridge is not None else request.role or views.leading_role(found[0])
-        token = await self._token(
-            caller, handle, role, request.seconds, request.session_id, request.note, request.bridge
-        )
+        role = request.role or (views.leading_role(found[0]) if host is None else BRIDGE_ROLE)
+        token = await self._token(caller, handle, role, request.seconds, request.session_id, request.note, host)
         # The same claims make the same token, so a repeated call gets the first one again.
         token = await self._context.store.submit(IssueToken(caller, token, request.idempotency_key, digest(request)))
         return wire.TokenCreated(**views.token_fields(token), token=self._identity.sign(token, caller.workspace))
@@ -159,12 +157,3 @@ class Principals:
             )
         rows = await self._context.store.read(RefusalList(caller.workspace_id, 500))
         return wire.Refusals(refusals=[views.refusal(row) for row in rows])
-
-
-def _holder(request: wire.CreateToken) -> str:
-    """Whose token it is: a bridge's is the system's, for one host."""
-    if (request.handle is None) == (request.bridge is None):
-        raise InvalidArgument("INVALID_ARGUMENT", "A token is for a handle or for the bridge of a host.", "Name one.")
-    if request.bridge is not None and (request.role, request.session_id) != (None, None):
-        raise InvalidArgument("INVALID_ARGUMENT", "A bridge has neither a role nor a session.", "Leave them out.")
-    return request.handle or SYSTEM

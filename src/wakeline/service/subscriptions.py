@@ -34,6 +34,7 @@ class Keys:
 
     make: Callable[[], bytes]
     seal: Callable[[bytes], str]
+    unseal: Callable[[str], bytes]
     overlap: timedelta
 
     def new(self) -> tuple[str, str]:
@@ -70,6 +71,7 @@ class Subscriptions:
             daemon_socket_path=_known(said.daemon_socket_path),
             wake_policy=_known(said.wake_policy),
             sealed_key=sealed,
+            full_body=_known(said.full_body),
             has_mcp=request.mcp_connected or self._is_listening(caller),
         )
         command = Subscribe(
@@ -131,6 +133,7 @@ class Subscriptions:
             coalesce_window=said.coalesce_window,
             daemon_socket_path=said.daemon_socket_path,
             wake_policy=said.wake_policy,
+            full_body=said.full_body,
             sealed_key=sealed,
         )
         owner = (await self._find(caller, subscription_id)).handle
@@ -181,6 +184,7 @@ def _filters(given: wire.WakeFilters) -> Filters:
 
 def view(row: Subscription, signing_key: str | UnsetType = UNSET) -> wire.WakeSubscriptionView:
     metadata, until = parse_metadata(row.metadata), row.previous_key_until
+    end = UNSET if metadata.callback is None else metadata.callback.ends_at
     return wire.WakeSubscriptionView(
         subscription_id=row.subscription_id,
         handle=row.handle,
@@ -192,6 +196,7 @@ def view(row: Subscription, signing_key: str | UnsetType = UNSET) -> wire.WakeSu
             coalesce_window=row.coalesce_window,
             daemon_socket_path=metadata.daemon_socket_path,
             wake_policy=row.wake_policy,
+            full_body=metadata.full_body,
         ),
         status=row.status,
         reason=row.status_reason,
@@ -203,6 +208,7 @@ def view(row: Subscription, signing_key: str | UnsetType = UNSET) -> wire.WakeSu
         updated_at=to_datetime(row.updated_at),
         metrics=_metrics(row),
         signing_key=signing_key,
+        ends_at=to_datetime(end) if isinstance(end, int) else end,
     )
 
 

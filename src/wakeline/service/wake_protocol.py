@@ -137,6 +137,7 @@ def _state(row: wire.WakeSubscriptionView) -> wire.ManagedState:
             coalesce_window=said.coalesce_window,
             daemon_socket_path=said.daemon_socket_path or UNSET,
             wake_policy=said.wake_policy,  # type: ignore[arg-type] # it came in through the same type
+            full_body=said.full_body or UNSET,
         ),
         status=row.status,
         reason=row.reason or UNSET,

@@ -115,6 +115,7 @@ class Chores:
         asked = {"before": before}
         steps: list[Step] = [
             ("touch_workspaces", {}),
+            ("forget_activations", asked),
             ("forget_delivery_steps", asked),
             ("forget_old_wakes", asked),
             ("forget_deliveries", asked),

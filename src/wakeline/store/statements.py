@@ -16,6 +16,7 @@ from typing import get_args
 
 import msgspec
 
+from wakeline.core.activation import Activation, Dormancy, Mandate
 from wakeline.core.bridge import Bridge
 from wakeline.core.cursor import Cursor
 from wakeline.core.delivery import Delivery, DeliveryStep
@@ -70,6 +71,9 @@ ROWS: dict[str, type[msgspec.Struct]] = {
     "cursor": Cursor,
     "bridge": Bridge,
     "proof": Proof,
+    "activation": Activation,
+    "mandate": Mandate,
+    "dormancy": Dormancy,
 }
 
 _columns = re.compile(r"\{(\w+)(?: (from )?(\w+))?\}")

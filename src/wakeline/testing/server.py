@@ -147,6 +147,8 @@ class ServerProcess:
     ) -> None:
         if self._process is not None and self._process.poll() is None:
             self.stop()
+        elif self._process is not None:
+            self._wait()  # it has ended by itself, or somebody ended it
 
     # -- talking to it ------------------------------------------------------------------------------------------------
 

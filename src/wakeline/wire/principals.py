@@ -64,9 +64,9 @@ class Agents(Answer, frozen=True):
 
 
 class CreateToken(Request, frozen=True):
-    """For an agent or a human, or, with `bridge`, for the bridge of this host."""
+    """For an agent or a human; with `bridge`, for the bridge of this host, which acts as @system."""
 
-    handle: Handle | None = None
+    handle: Handle
     bridge: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     role: Role | None = None
     seconds: Annotated[int, Meta(ge=1, le=315_360_000)] | None = None

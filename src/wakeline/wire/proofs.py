@@ -11,7 +11,9 @@ from wakeline.wire.common import Answer, Instant, Request
 from wakeline.wire.sessions import Level, Text, Word
 
 Grade = Literal["pass", "partial", "fail", "conditional", "n/a"]
-Seen = Annotated[str, Meta(max_length=500)]
+NO_NUL = r"^[^\u0000]*$"
+Seen = Annotated[str, Meta(max_length=500, pattern=NO_NUL)]
+Why = Annotated[str, Meta(max_length=2_048, pattern=NO_NUL)]
 
 
 class VerdictSaid(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -19,7 +21,7 @@ class VerdictSaid(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     level: Level
     result: Grade
-    reason: Annotated[str, Meta(max_length=2_048)] | None = None
+    reason: Why | None = None
     evidence: Annotated[dict[Word, Seen], Meta(max_length=16)] = {}
     latency_ms: Annotated[float, Meta(ge=0, le=1e9)] | None = None
 

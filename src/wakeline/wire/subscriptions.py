@@ -52,6 +52,7 @@ class TargetMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     coalesce_window: CoalesceWindow | UnsetType | None = UNSET
     daemon_socket_path: SocketPath | UnsetType | None = UNSET
     wake_policy: WakePolicy | UnsetType = UNSET
+    full_body: bool | UnsetType = UNSET  # rings in sessions bring whole messages, as untrusted data
 
 
 class SubscribeWake(Request, frozen=True):
@@ -92,6 +93,7 @@ class TargetMetadataView(Answer, frozen=True):
     coalesce_window: int | None
     daemon_socket_path: str | None
     wake_policy: str
+    full_body: bool
 
 
 class WakeMetrics(Answer, frozen=True):
@@ -144,6 +146,7 @@ class WakeSubscriptionView(Answer, frozen=True):
     held: list[HeldView] | UnsetType = UNSET
     cursor: CursorView | UnsetType = UNSET
     signing_key: str | UnsetType = UNSET
+    ends_at: Instant | UnsetType | None = UNSET  # only of what `events/subscribe` of MCP made
 
 
 class WakeSubscriptionsQuery(Query, frozen=True):
@@ -173,6 +176,7 @@ class ManagedMetadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     coalesce_window: CoalesceWindow | UnsetType | None = UNSET
     daemon_socket_path: SocketPath | UnsetType | None = UNSET
     wake_policy: WakePolicy | UnsetType = UNSET
+    full_body: bool | UnsetType = UNSET  # rings in sessions bring whole messages, as untrusted data
 
 
 _NAMES = {

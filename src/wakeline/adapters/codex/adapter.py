@@ -75,13 +75,14 @@ class Codex:
                 return await self._ring(server, thread_id, parcel)
         except Unreachable:
             return Absent()
-        except (Unanswered, Refusal) as problem:  # while looking: nothing was sent
-            return Failed("app_server", bounded(str(problem)))
+        except (Unanswered, Refusal, TimeoutError) as problem:  # while looking: nothing was sent
+            return Failed("app_server", bounded(repr(problem)))
 
     async def _ring(self, server: AppServer, thread_id: str, parcel: Parcel) -> Result:
         # A first attempt has been in no turn yet; then only the one that runs is of interest.
         turns_to_read = threads.RECENT.turns if parcel.attempt > 1 else 1
-        thread, queue, turns = await threads.look_at(server, thread_id, threads.Page(turns_to_read, self._steer))
+        async with asyncio.timeout(_half(parcel)):
+            thread, queue, turns = await threads.look_at(server, thread_id, threads.Page(turns_to_read, self._steer))
         found = _find(parcel.mark, queue, turns)
         if found is not None:
             return Accepted(None, found)
@@ -162,9 +163,14 @@ class Codex:
             wake_mode="app-server",
             cwd=thread.cwd,
             capabilities=list(self.capabilities),
-            presence=presence_of(thread.status).value,
+            presence="unknown",  # until it is followed: nothing rings before that
             resumable=True,
         )
+
+
+def _half(parcel: Parcel) -> float:
+    """Of its time: one for looking, one for ringing."""
+    return parcel.timeout.total_seconds() / 2
 
 
 def _is_ours(session: Session) -> bool:
@@ -186,7 +192,7 @@ def _find(mark: str, queue: Sequence[Submission], turns: Sequence[Turn]) -> str 
 
 async def _queue(server: AppServer, thread_id: str, parcel: Parcel) -> Result:
     try:
-        submission_id = await threads.add_to_queue(server, thread_id, parcel.mark, parcel.text)
+        submission_id = await threads.add_to_queue(server, thread_id, parcel.mark, parcel.text, _half(parcel))
     except Unanswered as problem:
         return Uncertain("no_answer", bounded(str(problem)))
     except Refusal as refusal:

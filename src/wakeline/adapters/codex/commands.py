@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 CODEX = ("codex",)
+# A turn that is begun before our tools are there cannot fetch anything: Codex waits for what it must have.
+READY = ("-c", "mcp_servers.wakeline.required=true")
 
 
 def queue(thread_id: str, text: str, codex: Sequence[str] = CODEX) -> list[str]:
@@ -17,4 +19,9 @@ def resume(thread_id: str, text: str, codex: Sequence[str] = CODEX) -> list[str]
 
     Nothing about approvals, sandbox or model is said: the thread keeps what its human gave it.
     """
-    return [*codex, "exec", "resume", "--json", thread_id, text]
+    return [*codex, "exec", "resume", *READY, "--json", thread_id, text]
+
+
+def begin(text: str, codex: Sequence[str] = CODEX) -> list[str]:
+    """A new thread, for one turn."""
+    return [*codex, "exec", *READY, "--json", text]

@@ -23,6 +23,7 @@ from wakeline.core.parcel import bounded
 
 SOCKET = Path("app-server-control") / "app-server-control.sock"
 CONNECT_SECONDS = 5.0
+CLOSE_SECONDS = 1.0
 ANSWER_SECONDS = 10.0
 FRAME_BYTES = 64 * 1024 * 1024  # a page of turns holds whole answers of the model
 
@@ -130,7 +131,8 @@ async def open_app_server(home: Path, version: str, hear: Hear = lambda _: None)
     connector = aiohttp.UnixConnector(str(_place(home)))
     async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(CONNECT_SECONDS)) as session:
         try:
-            socket = await session.ws_connect("http://localhost/", max_msg_size=FRAME_BYTES, autoping=True)
+            patience = aiohttp.ClientWSTimeout(ws_close=CLOSE_SECONDS)
+            socket = await session.ws_connect("http://localhost/", max_msg_size=FRAME_BYTES, timeout=patience)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise Unreachable(bounded(str(error))) from error
         server = AppServer(socket, hear)

@@ -73,10 +73,9 @@ async def look_at(
     )
 
 
-async def add_to_queue(server: AppServer, thread_id: str, mark: str, text: str) -> str:
-    said = await server.ask(
-        "thread/queue/add", Queued, threadId=thread_id, clientUserMessageId=mark, input=as_input(text)
-    )
+async def add_to_queue(server: AppServer, thread_id: str, mark: str, text: str, patience: float = 10.0) -> str:
+    asked = {"threadId": thread_id, "clientUserMessageId": mark, "input": as_input(text)}
+    said = await server.ask("thread/queue/add", Queued, patience=patience, **asked)
     return said.queued_submission.id
 
 

@@ -8,15 +8,16 @@ then less often.  Everything is looked through now and then as well: it is a sig
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from wakeline.adapters.codex import entry, threads
+from wakeline.adapters.codex.followed import SOURCE, Followed
 from wakeline.adapters.codex.messages import (
     NOT_LOADED,
     Status,
@@ -24,29 +25,20 @@ from wakeline.adapters.codex.messages import (
     Thread,
     ThreadNamed,
     ThreadRead,
-    Turn,
-    ending_of,
-    has_prompt,
     is_session,
-    marks_of,
-    presence_of,
-    running_turn,
 )
 from wakeline.adapters.codex.server import AppServer, Frame, Refusal, Unanswered, Unreachable, open_app_server
 from wakeline.adapters.harness import Report
-from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed
+from wakeline.core.observation import Gone, Noticed
 from wakeline.core.session import Presence
-from wakeline.errors import WakelineError
+from wakeline.errors import Unavailable, WakelineError
 from wakeline.wire.seat import Hello
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
-SOURCE = "app-server"
 SURVEY_SECONDS = 20.0
 AGAIN_SECONDS = 1.0
-LOOKS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
-REMEMBERED_TURNS = 100
 
 
 class Enrolled(Protocol):
@@ -57,20 +49,6 @@ class Enrolled(Protocol):
 # Make or renew a session in its agent's own name.  Raises WakelineError.
 Enrol = Callable[[Hello], Awaitable[Enrolled]]
 Describe = Callable[[Thread, str, str | None], Hello]  # the thread, the agent's token, Codex's version
-
-
-@dataclass(slots=True)
-class Followed:
-    """A thread that is a session of ours, and what was said of it so far."""
-
-    thread_id: str
-    session_id: str
-    status: Status
-    told: tuple[Presence, str | None] | None = None
-    injected: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by turn
-    ended: set[str] = field(default_factory=set)
-    looks: int = 0
-    look_at: float | None = None
 
 
 class Watch:
@@ -87,16 +65,14 @@ class Watch:
         *,
         whole: bool = False,
     ) -> None:
-        self._whole = whole
-        self._home = home
-        self._woke = woke
-        self._version = version
-        self._enrol = enrol
-        self._describe = describe
+        self._home, self._version = home, version
+        self._enrol, self._describe = enrol, describe
         self._report = report
+        self._woke, self._whole = woke, whole
         self._news: asyncio.Queue[Frame] = asyncio.Queue()
         self._followed: dict[str, Followed] = {}
         self._strangers: set[str] = set()
+        self._refused: dict[str, str] = {}  # which token was refused for which thread
         self._meeting: dict[str, Thread] = {}  # those that are just being met, as they were last seen
         self._group: asyncio.TaskGroup | None = None
         self._survey_at = 0.0
@@ -134,7 +110,8 @@ class Watch:
                 self._survey_at = self._now() + SURVEY_SECONDS
             frame = await self._next()
             if frame is not None and frame.method is not None:
-                await self._take(server, frame.method, frame.params)
+                with contextlib.suppress(msgspec.ValidationError):  # of another form: the next survey sees what it was
+                    await self._take(server, frame.method, frame.params)
             for followed in [one for one in self._followed.values() if one.look_at is not None]:
                 if followed.look_at is not None and followed.look_at <= self._now():
                     await self._look(server, followed)
@@ -160,6 +137,7 @@ class Watch:
             await self._report(Noticed(followed.session_id, Presence.UNKNOWN, None, SOURCE))
         self._followed.clear()
         self._strangers.clear()
+        self._refused.clear()
 
     # -- what the server says -----------------------------------------------------------------------------------------
 
@@ -178,7 +156,7 @@ class Watch:
     async def _changed(self, server: AppServer, thread_id: str, status: Status) -> None:
         followed = self._followed.get(thread_id)
         if followed is not None:
-            followed.status, followed.looks = status, 0
+            followed.change(status)
             await self._look(server, followed)
         elif thread_id in self._meeting:
             self._meeting[thread_id] = msgspec.structs.replace(self._meeting[thread_id], status=status)
@@ -195,7 +173,7 @@ class Watch:
             if thread is not None and followed is None:
                 self._greet(server, thread)
             elif thread is not None and followed is not None:
-                followed.status, followed.told = thread.status, None
+                followed.confirm(thread.status)
                 await self._look(server, followed, threads.RECENT)
         for thread_id in set(self._followed) - set(loaded):
             await self._part(thread_id)
@@ -212,76 +190,53 @@ class Watch:
             self._group.create_task(self._meet(server, thread.id, thread.cwd))
 
     async def _meet(self, server: AppServer, thread_id: str, cwd: str | None) -> None:
-        """One that is nobody's that we know is asked for again by the next survey."""
+        """It is a session at once, so that its mail takes this way; it is rung when it can fetch that mail."""
         try:
-            token = entry.token_of(await threads.our_entry(server, cwd, entry.NAME))
-            if token is None:
+            token = await self._token(server, cwd)
+            if token is None or self._refused.get(thread_id) == token:
+                return
+            session_id = await self._register(server, thread_id, token)
+            if session_id is None:
                 return
             await threads.wait_for_tools(server, thread_id, entry.NAME)
-            thread = self._meeting[thread_id]
-            enrolled = await self._enrol(self._describe(thread, token, server.version))
-        except (Refusal, WakelineError) as problem:
-            _log.info("the Codex thread %s is not taken as a session: %s", thread_id, problem)
-            return
+            status = self._meeting[thread_id].status
         finally:
-            thread = self._meeting.pop(thread_id)
-        followed = self._followed[thread_id] = Followed(thread_id, enrolled.session_id, thread.status)
+            self._meeting.pop(thread_id, None)
+        followed = self._followed[thread_id] = Followed(thread_id, session_id, status)
         await self._look(server, followed, threads.RECENT)
+
+    async def _token(self, server: AppServer, cwd: str | None) -> str | None:
+        """None: it is nobody's that we know, and the next survey asks again."""
+        try:
+            return entry.token_of(await threads.our_entry(server, cwd, entry.NAME))
+        except Refusal as refusal:
+            _log.warning("the configuration of Codex at %s cannot be read: %s", self._home, refusal)
+            return None
+
+    async def _register(self, server: AppServer, thread_id: str, token: str) -> str | None:
+        try:
+            enrolled = await self._enrol(self._describe(self._meeting[thread_id], token, server.version))
+        except Unavailable as error:
+            _log.info("the Codex thread %s is not a session yet: %s", thread_id, error.message)
+            return None
+        except WakelineError as error:  # another server's agent, perhaps: so it stays until the token is another
+            _log.info("the Codex thread %s is not taken as a session: %s", thread_id, error.message)
+            self._refused[thread_id] = token
+            return None
+        return enrolled.session_id
 
     async def _part(self, thread_id: str) -> None:
         self._strangers.discard(thread_id)
+        self._refused.pop(thread_id, None)
         followed = self._followed.pop(thread_id, None)
         if followed is not None:
             await self._report(Gone(followed.session_id, "thread_closed"))
 
     async def _look(self, server: AppServer, followed: Followed, page: threads.Page = threads.LAST) -> None:
-        """Marks first: what a turn held is known before the session is said to be idle."""
         turns = await threads.recent_turns(server, followed.thread_id, page._replace(whole=self._whole))
-        for turn in reversed(turns):
-            for seen in _progress(followed, turn, self._woke):
-                await self._report(seen)
-        running = running_turn(turns)
-        state = (presence_of(followed.status), running.id if running is not None else None)
-        if state != followed.told:
-            followed.told = state
-            await self._report(Noticed(followed.session_id, state[0], state[1], SOURCE))
-        self._time(followed, running)
-
-    def _time(self, followed: Followed, running: Turn | None) -> None:
-        """Does what we read agree with the status?  If not, one of them is about to change."""
-        is_active = followed.status.type == "active"
-        agrees = (running is not None and has_prompt(running)) if is_active else running is None
-        if agrees or followed.looks >= len(LOOKS):
-            followed.look_at = None
-            return
-        followed.look_at = self._now() + LOOKS[followed.looks]
-        followed.looks += 1
-
-
-def _progress(followed: Followed, turn: Turn, woke: Callable[[str], bool]) -> list[Observation]:
-    """What this turn tells of our marks that was not told yet."""
-    marks = marks_of(turn)
-    found: list[Observation] = []
-    if not marks:
-        return found
-    known = followed.injected.get(turn.id, ())
-    new = tuple(mark for mark in marks if mark not in known)
-    if new:
-        followed.injected[turn.id] = marks
-        found.append(Injected(followed.session_id, new, turn.id, any(map(woke, new))))
-    ending = ending_of(turn)
-    if ending is not None and turn.id not in followed.ended:
-        followed.ended.add(turn.id)
-        found.append(Processed(followed.session_id, marks, turn.id, ending))
-    _forget(followed)
-    return found
-
-
-def _forget(followed: Followed) -> None:
-    while len(followed.injected) > REMEMBERED_TURNS:
-        oldest = next(iter(followed.injected))
-        del followed.injected[oldest]
-        followed.ended.discard(oldest)
+        for seen in followed.news(turns, self._woke, self._now()):
+            await self._report(seen)
+        followed.time(turns, self._now())
 
 
 def _parse(raw: msgspec.Raw, kind: type[_T]) -> _T:

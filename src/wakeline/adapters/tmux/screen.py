@@ -57,7 +57,8 @@ _BLANKS = frozenset(" \xa0")
 _ABOVE = 14  # how far above the cursor a question or a sign of work may stand
 # A list to choose from, or the keys that answer it: a question is open, wherever the cursor is.
 _MODAL = re.compile(
-    r"\(y/n\)|\[y/n\]|\besc(?:ape)? to (?:cancel|reject|deny)|\b(?:enter|return) to (?:select|confirm|submit)"
+    r"\(y/n\)|\[y/n\]|\besc(?:ape)? (?:to )?(?:cancel|reject|deny|skip)"
+    r"|\b(?:enter|return) (?:to )?(?:select|confirm|submit)"
     r"|\bpress enter\b|\ballow (?:once|always)|yes, and |yes, proceed|no, and tell"
     r"|^[\s│┃|]*[›❯>▶●○]\s*\d+[.)]\s",  # noqa: RUF001 - these are the signs
     re.IGNORECASE | re.MULTILINE,

@@ -17,15 +17,19 @@ ALLOWED = plugin.TOOLS
 
 
 class ClaudeCode:
+    program = PROGRAM
+
     def root(self, place: Place) -> Path:
         return place.project / ".claude" if place.project else place.directory("CLAUDE_CONFIG_DIR", ".claude")
 
     def edits(self, place: Place, wire: Wire) -> list[Edit]:
         root = self.root(place)
         # A project's settings.json is everybody's; the local one is this user's.
-        settings = root / ("settings.local.json" if place.project else "settings.json")
-        rule = [Element(str(settings), ("permissions", "allow"), ALLOWED)] if wire.allow else []
-        return [*folder(root / "skills" / NAME, wire), *rule]
+        settings = str(root / ("settings.local.json" if place.project else "settings.json"))
+        rules: list[Edit] = [Element(settings, ("permissions", "allow"), ALLOWED)]
+        if place.project:  # there it would ask about the server itself, too
+            rules.append(Element(settings, ("enabledMcpjsonServers",), plugin.SERVER))
+        return [*folder(root / "skills" / NAME, wire), *(rules if wire.allow else ())]
 
     def notes(self, place: Place) -> tuple[str, ...]:
         trust = ("Claude Code loads a project's plugins once the project is trusted.",) if place.project else ()

@@ -20,6 +20,8 @@ _TABLE = ("mcp_servers", NAME)
 
 
 class Codex:
+    program = PROGRAM
+
     def root(self, place: Place) -> Path:
         return place.project / ".codex" if place.project else place.directory("CODEX_HOME", ".codex")
 
@@ -30,7 +32,11 @@ class Codex:
 
     def notes(self, place: Place) -> tuple[str, ...]:
         trust = ("Codex reads a project's configuration once the project is trusted.",) if place.project else ()
-        return ("Codex asks once whether to trust the hooks that announce mail.", *trust)
+        home = place.directory("CODEX_HOME", ".codex")
+        told = (
+            () if home == place.home / ".codex" else (f"The bridge must know this home: codex_homes must name {home}.",)
+        )
+        return ("Codex asks once whether to trust the hooks that announce mail.", *trust, *told)
 
     def launch(self, place: Place, wire: Wire, own: Path) -> Launch:
         table = toml_edit.render(_TABLE, server(wire)).splitlines()[1:]

@@ -14,14 +14,18 @@ _NAMES = ("opencode.jsonc", "opencode.json", "config.json")  # in the order of t
 
 
 class OpenCode:
+    program = PROGRAM
+
     def root(self, place: Place) -> Path:
         """A project's file stands in the project itself."""
         return place.project or place.directory("XDG_CONFIG_HOME", ".config") / "opencode"
 
     def edits(self, place: Place, wire: Wire) -> list[Edit]:
         root = self.root(place)
-        config = next((root / name for name in _NAMES if (root / name).exists()), root / "opencode.json")
-        folder = (root / ".opencode" if place.project else root) / NAME
+        inner = root / ".opencode" if place.project else root
+        places = [folder / name for folder in (root, inner) for name in _NAMES]
+        config = next((path for path in places if path.exists()), root / "opencode.json")
+        folder = inner / NAME
         return [
             *plugin(folder, wire),
             Member(str(config), ("mcp", NAME), server(wire)),

@@ -16,6 +16,8 @@ _PACKAGE = {"name": NAME, "private": True, "type": "module", "pi": {"extensions"
 
 
 class Pi:
+    program = PROGRAM
+
     def root(self, place: Place) -> Path:
         return place.project / ".pi" if place.project else place.directory("PI_CODING_AGENT_DIR", ".pi/agent")
 
@@ -23,7 +25,8 @@ class Pi:
         return extension(self.root(place) / "extensions" / NAME, wire)
 
     def notes(self, place: Place) -> tuple[str, ...]:
-        return ("Sessions that are open load it with /reload; new ones by themselves.",)
+        trust = ("pi loads a project's extensions once the project is trusted.",) if place.project else ()
+        return ("Sessions that are open load it with /reload; new ones by themselves.", *trust)
 
     def launch(self, place: Place, wire: Wire, own: Path) -> Launch:
         """An extension that is there already goes by the environment too; a second one would take the same seat."""

@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from wakeline.connect.change import Edit
-from wakeline.endpoint import Endpoint
+from wakeline.endpoint import Endpoint, find_seats
 
 NAME = "wakeline"
 
@@ -51,6 +51,9 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 class Wiring(Protocol):
+    @property
+    def program(self) -> str: ...
+
     def root(self, place: Place) -> Path: ...
 
     def edits(self, place: Place, wire: Wire) -> list[Edit]: ...
@@ -63,12 +66,20 @@ class Wiring(Protocol):
 
 
 def wire(endpoint: Endpoint, token_file: Path, seats: str, *, allow: bool) -> Wire:
-    environ = {"WAKELINE_TOKEN_FILE": str(token_file), "WAKELINE_SEATS": seats}
+    """Companions find a socket that had to go elsewhere, because the data directory's path is too long, through that
+    directory: it may be in another place after the next start.
+    """
+    data = endpoint.data or ""
+    environ = {"WAKELINE_TOKEN_FILE": str(token_file), "WAKELINE_DATA": data}
     if endpoint.url:
         environ["WAKELINE_URL"] = endpoint.url
-    elif endpoint.data:
-        environ["WAKELINE_DATA"] = endpoint.data
+    if Path(seats).parent == Path(data) or not _is_recorded(data, seats):
+        environ["WAKELINE_SEATS"] = seats
     return Wire(own_command(), environ, allow)
+
+
+def _is_recorded(data: str, seats: str) -> bool:
+    return find_seats(data, {}) == seats
 
 
 def own_command() -> tuple[str, ...]:

@@ -55,8 +55,9 @@ async def _companion(endpoint: Endpoint, environ: Mapping[str, str], stack: Asyn
         _log.warning("this session cannot be rung: %s", error)
         return None
     cwd, attended = environ.get("CLAUDE_PROJECT_DIR") or str(Path.cwd()), environ.get(ENTRY, "cli") == "cli"
-    place = Place(endpoint.token, native_id, host_of(environ, native_id), cwd, attended)
-    known = Registry(registry.folder(environ), place.pid)
+    sessions = registry.folder(environ)
+    pid = registry.find_process(sessions, native_id, os.getppid())
+    place, known = Place(endpoint.token, native_id, pid, cwd, attended), Registry(sessions, pid)
     return Companion(place, bell, known, lambda: find_seats(endpoint.data or "", environ), backoff, clock.now)
 
 
@@ -74,8 +75,3 @@ async def _bell(environ: Mapping[str, str], stack: AsyncExitStack) -> Bell:
         return inbox
     folder = meeting_folder(environ)
     return Watched(folder) if wanted == "watch" else Waiter(folder)
-
-
-def host_of(environ: Mapping[str, str], native_id: str) -> int:
-    """The process of Claude Code itself."""
-    return registry.find_process(registry.folder(environ), native_id, os.getppid())

@@ -41,7 +41,7 @@ def hook(context: Context) -> int:
     try:
         said = json.loads(sys.stdin.read())
         event = context.arguments.event or said["hook_event_name"]
-        if event in PRESENCE and isinstance(said["session_id"], str):
+        if event in PRESENCE and isinstance(said["session_id"], str) and "agent_id" not in said:  # no sub-agent's
             answer = _attend(context, event, said)
     except (ValueError, KeyError, TypeError, OSError, WakelineError) as error:
         print(f"wakeline: {error}", file=sys.stderr)
@@ -55,6 +55,8 @@ def _attend(context: Context, event: str, said: dict[str, Any]) -> dict[str, Any
         return {}  # the bridge sees the end of a turn by itself, and more exactly
     try:
         text = _visit(context, event, said, codex)
+    except TimeoutError:
+        return {}  # a human waits
     except OSError:  # there is no bridge here
         text = _ask_server(context, event, said, codex)
     return {} if text is None else {"hookSpecificOutput": {"hookEventName": PROMPT, "additionalContext": text}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,7 +63,13 @@ def connect(context: Context) -> int:
             raise Forbidden("NOT_CONFIRMED", "Nothing was written.", "Answer 'y', or pass --yes.")
         if not given.dry_run:
             _write(credential, steps, records, _connection(given.harness, wiring.root(place), records, previous))
-    return context.show(_answer(context, credential.handle, steps, wiring.notes(place)), _connected_view)
+    answer = _answer(context, credential.handle, steps, (*wiring.notes(place), *_missing(context, wiring.program)))
+    return context.show(answer, _connected_view)
+
+
+def _missing(context: Context, program: str) -> tuple[str, ...]:
+    there = shutil.which(program, path=context.environ.get("PATH"))
+    return () if there else (f"There is no '{program}' on the PATH; what is written waits for it.",)
 
 
 def _connection(harness: str, root: Path, records: Records, previous: Connection | None) -> Connection:

@@ -5,6 +5,8 @@ The human view is the block of delivery levels, exactly, one for each harness; w
 
 from __future__ import annotations
 
+import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -15,7 +17,7 @@ import msgspec
 from wakeline.core.verdict import Diagnosis, block
 from wakeline.doctor.installs import PINNED, fetch, find
 from wakeline.doctor.probe import examine
-from wakeline.errors import NotFound, WakelineError
+from wakeline.errors import NotFound, Unusable, WakelineError
 from wakeline.faces.cli.commands import FAILED, OK
 from wakeline.faces.cli.text import one_line
 
@@ -28,16 +30,24 @@ ALL = "all"
 
 def probe(context: Context) -> int:
     """Every harness that was named, or that is here: what each of its levels came to."""
+    if shutil.which("tmux", path=context.environ.get("PATH")) is None:
+        raise Unusable("TERMINAL_NOT_FOUND", "There is no tmux to run a harness in.", "Install tmux.")
     found = _find(context)
     if not found:
         hint = "Install one, or let --fetch install the versions that we know."
         raise NotFound("HARNESS_NOT_FOUND", "No harness is on PATH or in the cache.", hint)
+    signal.signal(signal.SIGTERM, _interrupted)
     diagnoses = [_examine(installed) for installed in found]
     kept = [_keep(context, one) for one in diagnoses] if context.arguments.keep else []
     answer = {"healthy": all(one.healthy for one in diagnoses), "kept": all(kept) and bool(kept)}
     harnesses = [{**msgspec.to_builtins(one), "healthy": one.healthy} for one in diagnoses]
     context.show({**answer, "harnesses": harnesses}, _view, "harnesses")
     return OK if answer["healthy"] else FAILED
+
+
+def _interrupted(*_: object) -> None:
+    """Whoever ends us ends the world that we made, too."""
+    raise KeyboardInterrupt
 
 
 def _find(context: Context) -> list[Installed]:

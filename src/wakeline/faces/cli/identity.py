@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from wakeline import calls
-from wakeline.faces.cli.arguments import duration, handle
+from wakeline.faces.cli.arguments import duration, handle, usage_error
 from wakeline.faces.cli.commands import Command
 from wakeline.faces.cli.text import ago, block, clock, table
+
+SYSTEM = "@system"  # whose token a bridge has
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,8 +103,10 @@ def _create_arguments(parser: ArgumentParser) -> None:
 
 def token_create(context: Context) -> int:
     given = context.arguments
+    if (given.handle is None) == (given.bridge is None):
+        raise usage_error("Name an agent, or a host with --bridge.", "See 'wakeline token create --help'.")
     call = calls.create_token(
-        given.handle,
+        given.handle or SYSTEM,
         bridge=given.bridge,
         role=given.role,
         seconds=given.expires,

@@ -35,8 +35,8 @@ def hook(context: Context) -> int:
     """Of a Claude Code without an inbox socket.  Never ends with 2: that would wake the model."""
     import sys
 
-    from wakeline.faces.cli.claude_code import host_of
     from wakeline.harnesses.claude_code import hook as hooks
+    from wakeline.harnesses.claude_code import registry
     from wakeline.harnesses.claude_code.meeting import meeting_folder
 
     session = hooks.given(sys.stdin.buffer.read()).session_id
@@ -46,7 +46,8 @@ def hook(context: Context) -> int:
         return OK
     if context.arguments.part == "changed":
         return hooks.ring_out(hooks.changed(folder, session))
-    return hooks.ring_out(hooks.wait(folder, session, host_of(context.environ, session)))
+    host = hooks.Host(registry.folder(context.environ), session)
+    return hooks.ring_out(hooks.wait(folder, session, host))
 
 
 def _arguments(parser: ArgumentParser) -> None:

@@ -28,6 +28,8 @@ def _heartbeat_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("--session", metavar="ID", help="the session, if it is known already")
     add("--harness", metavar="NAME", help="what runs it, such as claude-code; needed the first time")
+    add("--harness-version", metavar="V", help="the version of what runs it, as it spells it")
+    add("--transport", metavar="NAME", help="by which way into its harness it is reached, such as command")
     add("--native-id", metavar="ID", help="the harness's own id of it, by which it is found again")
     add("--host", help="the machine that it runs on (default: this one)")
     add("--cwd", metavar="DIR", help="where it works (default: here)")
@@ -50,6 +52,8 @@ def heartbeat(context: Context) -> int:
     call = calls.heartbeat_session(
         session_id=given.session,
         harness=given.harness,
+        harness_version=given.harness_version,
+        transport=given.transport,
         native_id=given.native_id,
         wake_mode=given.wake_mode,
         capabilities=given.capabilities,

@@ -53,6 +53,9 @@ def _route_arguments(parser: ArgumentParser) -> None:
     add("--window", type=_window, metavar="SPAN", help="gather events for so long, 0s to 300s, or 'default'")
     add("--socket", metavar="PATH", help="the socket of a bridge")
     add("--wake", choices=calls.WAKE_POLICIES, help="when events that are not messages wake (default: immediate)")
+    full = "bring whole messages into sessions, enclosed as untrusted data; else only how to fetch them"
+    add("--full-body", action="store_true", default=None, help=full)
+    add("--no-full-body", action="store_false", dest="full_body", default=None, help="only how to fetch them")
 
 
 def _subscribe_arguments(parser: ArgumentParser) -> None:
@@ -91,6 +94,7 @@ def _filters(given: Namespace) -> dict[str, Any] | None:
 
 def _metadata(given: Namespace) -> dict[str, Any] | None:
     said = {"url": given.webhook, "daemon_socket_path": given.socket, "wake_policy": given.wake}
+    said["full_body"] = given.full_body
     metadata = {name: value for name, value in said.items() if value is not None}
     if given.window is not None:
         metadata["coalesce_window"] = None if given.window == DEFAULT else given.window
@@ -160,6 +164,7 @@ def _view(row: dict[str, Any]) -> str:
         "target": row["harness_target"],
         "url": route["url"],
         "socket": route["daemon_socket_path"],
+        "bodies": "whole" if route["full_body"] else None,
         "window": "the server's" if window is None else f"{window} s",
         "wake policy": route["wake_policy"],
         "status": row["status"],

@@ -10,7 +10,8 @@ import msgspec
 from wakeline import wire
 from wakeline.errors import CATALOGUE
 from wakeline.faces.http import described
-from wakeline.faces.http.operations import OPERATIONS, PATH_PARAMETERS, Operation
+from wakeline.faces.http.operation import Operation
+from wakeline.faces.http.operations import OPERATIONS, PATH_PARAMETERS
 from wakeline.version import VERSION
 
 _REF = "#/components/schemas/{name}"

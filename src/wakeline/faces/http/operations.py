@@ -5,41 +5,11 @@ The application dispatches by this table and the OpenAPI document is generated f
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
-
 from wakeline import wire
-from wakeline.service import Caller, Services
-
-
-class Call(msgspec.Struct, frozen=True):
-    """One request, parsed and authenticated."""
-
-    services: Services
-    caller: Caller
-    path: dict[str, str]
-    query: Any
-    body: Any
-
-
-class Operation(msgspec.Struct, frozen=True):
-    method: str
-    path: str
-    name: str
-    summary: str
-    handle: Callable[[Call], Awaitable[Any]]
-    answer: type[wire.Answer]
-    body: type[wire.Request] | None = None
-    query: type[wire.Query] = wire.Query
-    status: int = 200
-    bridge: bool = False  # for the token of a bridge, which opens nothing else
-    once: bool = False  # what exists already is answered with 200 and the status "existing"
-
-    def status_of(self, answer: Any) -> int:
-        return 200 if self.once and answer.status == "existing" else self.status
-
+from wakeline.faces.http.activations import ACTIVATIONS
+from wakeline.faces.http.operation import Call, Operation
 
 # What a path parameter must look like; anything else is not found.
 PATH_PARAMETERS: dict[str, Any] = {
@@ -47,6 +17,7 @@ PATH_PARAMETERS: dict[str, Any] = {
     "thread_id": wire.Id,
     "dead_letter_id": wire.Id,
     "delivery_id": wire.Id,
+    "activation_id": wire.Id,
     "subscription_id": wire.Id,
     "handle": wire.Handle,
     "jti": wire.TokenId,
@@ -425,6 +396,7 @@ OPERATIONS: tuple[Operation, ...] = (
               _report_observations, wire.Reported, body=wire.ReportObservations, bridge=True),
     Operation("POST", "/v1/bridge/announce", "announce_turn", "What to tell a session in the turn that it begins",
               _announce_turn, wire.Announced, body=wire.AnnounceTurn, bridge=True),
+    *ACTIVATIONS,
     Operation("GET", "/v1/workspaces", "list_workspaces", "Workspaces that you can see", _list_workspaces,
               wire.Workspaces),
     Operation("POST", "/v1/workspaces", "add_workspace", "Add a workspace", _add_workspace, wire.WorkspaceView,

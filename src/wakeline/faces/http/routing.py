@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from wakeline.errors import MethodNotAllowed, NotFound, WakelineError
-from wakeline.faces.http.operations import OPERATIONS, PATH_PARAMETERS, Call, Operation
+from wakeline.faces.http.operation import Call, Operation
+from wakeline.faces.http.operations import OPERATIONS, PATH_PARAMETERS
 from wakeline.faces.http.parsing import decode, parse_query
 from wakeline.service import Caller, Services
 

@@ -1,7 +1,7 @@
 """MCP Events, a draft (SEP-3415), behind the setting `mcp_events`: list, poll and stream what comes into the inbox.
 
 A cursor is a position of the log, so nothing is missed between two polls.  An occurrence tells that mail came and from
-whom, never its body.  `events/subscribe`, which would deliver to a URL, is refused: webhooks are made elsewhere.
+whom, never its body.  Delivery to a URL is in `callbacks.py`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 
 from wakeline import calls
 from wakeline.errors import Gone, WakelineError
+from wakeline.faces.mcp import callbacks
 from wakeline.faces.mcp.arguments import WAIT
 from wakeline.faces.mcp.backend import Backend
 from wakeline.faces.mcp.results import without_nulls
@@ -25,15 +26,14 @@ from wakeline.service import Push
 
 NAME = "inbox.mail"
 ABOUT = "Mail came into your inbox. Read it with read_messages."
-NOT_FOUND, UNSUPPORTED = -32011, -32014
 HEARTBEAT_SECONDS = 20.0
 NEXT_POLL_MS = 5_000
 CAPABILITIES: dict[str, dict[str, Any]] = {"events": {}, "extensions": {"io.modelcontextprotocol/events": {}}}
 LISTED = {
     "name": NAME,
     "description": ABOUT,
-    "delivery": ["poll", "push"],
-    "inputSchema": {"type": "object", "properties": {}},
+    "delivery": ["poll", "push", "webhook"],
+    "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
     "payloadSchema": {"type": "object", "properties": {"message_id": {"type": "string"}, "sender": {"type": "string"}}},
 }
 Context = ServerRequestContext[Any, Any]
@@ -111,9 +111,11 @@ async def _looks(pushes: AsyncIterator[Push]) -> AsyncIterator[Literal["look", "
                 await hint
 
 
-def _check(params: EventParams) -> None:
+def _check(params: EventParams | callbacks.CallbackParams) -> None:
     if params.name != NAME:
-        raise MCPError(NOT_FOUND, f"There is no event {params.name[:80]!r}.")
+        raise MCPError(callbacks.NOT_FOUND, f"There is no event {params.name[:80]!r}.", {"kind": "event"})
+    if params.arguments:
+        raise MCPError(types.INVALID_PARAMS, f"The event {NAME} takes no arguments.")
 
 
 async def _now(backend: Backend) -> str:
@@ -174,8 +176,13 @@ class Events:
     async def stream(self, ctx: Context, params: EventParams) -> dict[str, Any]:
         return await stream(ctx, params, self._backend_of(ctx))
 
-    async def subscribe(self, ctx: Context, params: object) -> dict[str, Any]:
-        raise MCPError(UNSUPPORTED, "This server does not deliver events to URLs; poll or stream them.")
+    async def subscribe(self, ctx: Context, params: callbacks.CallbackParams) -> dict[str, Any]:
+        _check(params)
+        return await callbacks.subscribe(params, self._backend_of(ctx))
+
+    async def unsubscribe(self, ctx: Context, params: callbacks.CallbackParams) -> dict[str, Any]:
+        _check(params)
+        return await callbacks.unsubscribe(params, self._backend_of(ctx))
 
 
 def register(server: Server[None], backend_of: Callable[[Context], Backend]) -> None:
@@ -183,4 +190,5 @@ def register(server: Server[None], backend_of: Callable[[Context], Backend]) -> 
     server.add_request_handler("events/list", types.PaginatedRequestParams, events.list)
     server.add_request_handler("events/poll", EventParams, events.poll)
     server.add_request_handler("events/stream", EventParams, events.stream)
-    server.add_request_handler("events/subscribe", types.RequestParams, events.subscribe)
+    server.add_request_handler("events/subscribe", callbacks.CallbackParams, events.subscribe)
+    server.add_request_handler("events/unsubscribe", callbacks.CallbackParams, events.unsubscribe)

@@ -37,7 +37,7 @@ Prepare = Callable[["Server[None]"], None]
 
 SLOW_SECONDS = 5.0
 BACKEND = "wakeline.backend"
-_SLOW_METHODS = frozenset({b"events/poll", b"events/stream"})
+_SLOW_METHODS = frozenset({b"events/poll", b"events/stream", b"events/subscribe"})
 _SLOW_CALLS = frozenset(name.encode() for name, tool in BY_NAME.items() if tool.slow)
 
 

@@ -14,10 +14,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from wakeline.core.instant import SECOND
 from wakeline.harnesses.claude_code.bell import Bell, Verdict
 from wakeline.harnesses.claude_code.registry import Registry
-from wakeline.harnesses.claude_code.turns import Turns
+from wakeline.harnesses.claude_code.turns import Turns, marks_in
 from wakeline.harnesses.seat import Seat
 from wakeline.wire import seat as said
 
@@ -26,7 +25,6 @@ TOOL = "session_event"  # not listed: only hooks call it
 CAPABILITIES = ("queue_when_active",)
 
 LOOK_SECONDS = 0.5
-CONFIRM = 60 * SECOND  # how often presence is said again although it did not change
 ANNOUNCE_SECONDS = 3.0  # the human's prompt waits for it
 
 
@@ -73,6 +71,7 @@ class Companion:
         self._place, self._bell, self._registry, self._clock = place, bell, registry, clock
         self._turns = Turns(place.native_id, clock(), running=not place.attended)
         self._seat = Seat(seats, self, pauses)
+        self._ringing: dict[str, str] = {}  # what is being rung, and was not answered yet: its id by its mark
         self._kept: dict[tuple[str, ...], str] = {}  # doorbells by their marks
         self._group: asyncio.TaskGroup | None = None
 
@@ -104,9 +103,12 @@ class Companion:
     def welcomed(self, welcome: said.Welcome) -> None:
         self._seat.say(*self._turns.retold())
 
-    async def rung(self, ring: said.RingSaid) -> said.Rung:
+    async def rung(self, ring: said.RingSaid) -> said.Rung | None:
         if self._turns.presence == "idle":
+            self._ringing[ring.mark] = ring.id
             verdict = await self._bell.ring(ring.text, self._turns.native_id)
+            if self._ringing.pop(ring.mark, None) is None:
+                return None
         else:
             self._kept[ring.mark,] = ring.text
             verdict = Verdict(
@@ -114,21 +116,22 @@ class Companion:
             )
         return said.Rung(id=ring.id, result=verdict.result, reason=verdict.reason, detail=verdict.detail)
 
+    def _confirm(self, marks: tuple[str, ...]) -> None:
+        """A prompt shows them: their rings need not wait for an objection any more."""
+        rung = [self._ringing.pop(mark) for mark in marks if mark in self._ringing]
+        self._seat.say(*(said.Rung(id=one, result="accepted", detail="its prompt was seen") for one in rung))
+
     def announced(self, announce: said.AnnounceSaid) -> None:
         """It came too late for its prompt, so it is kept like a ring."""
         if announce.text is not None:
             self._kept[tuple(announce.marks)] = announce.text
 
     async def _watch(self) -> None:
-        confirmed_at = self._clock()
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            now, entry = self._clock(), self._registry.look()
+            entry = self._registry.look()
             if entry is not None:
-                self._seat.say(*self._turns.seen(entry, now))
-            if now - confirmed_at >= CONFIRM:
-                confirmed_at = now
-                self._seat.say(self._turns.told())
+                self._seat.say(*self._turns.seen(entry, self._clock()))
             if self._turns.presence == "idle":
                 self._release()
 
@@ -175,6 +178,7 @@ class Companion:
 
     async def _submitted(self, event: Event) -> dict[str, Any]:
         """A prompt: the bridge says whether there is mail to announce, and the hook's answer does."""
+        self._confirm(marks_in(event.prompt))
         lines = self._turns.submitted(event.prompt_id, event.prompt, self._clock())
         announce = await self._seat.ask(*lines, timeout=ANNOUNCE_SECONDS)
         self.announced(announce)

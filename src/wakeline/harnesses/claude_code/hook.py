@@ -16,10 +16,11 @@ from pathlib import Path
 import msgspec
 
 from wakeline.harnesses.claude_code.meeting import Meeting, read
-from wakeline.harnesses.claude_code.registry import is_there
+from wakeline.harnesses.claude_code.registry import holds, process_of
 
 RANG = 40
-ALIVE_SECONDS = 5.0
+LOOK_SECONDS = 2.0
+PATIENCE = 15  # looks, until a session that is just starting has registered itself
 
 
 class Hook(msgspec.Struct, frozen=True):
@@ -28,7 +29,23 @@ class Hook(msgspec.Struct, frozen=True):
     session_id: str
 
 
-def wait(folder: Path, native_id: str, host: int) -> str | None:
+class Host:
+    """The process that a hook waits for.  A hook may outlive it, and would then take another's doorbell."""
+
+    def __init__(self, sessions: Path, native_id: str) -> None:
+        self._sessions, self._native_id = sessions, native_id
+        self._pid: int | None = None
+        self._looks = 0
+
+    def is_there(self) -> bool:
+        self._looks += 1
+        self._pid = self._pid or process_of(self._sessions, self._native_id)
+        if self._pid is None:
+            return self._looks <= PATIENCE
+        return holds(self._sessions, self._pid, self._native_id)
+
+
+def wait(folder: Path, native_id: str, host: Host) -> str | None:
     """Wait for the companion's call: the text to wake with, or None when another waits or the session is gone."""
     meeting = Meeting(folder, native_id)
     with _alone(meeting.lock) as alone:
@@ -38,15 +55,15 @@ def wait(folder: Path, native_id: str, host: int) -> str | None:
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(meeting.socket))
             listener.listen(1)
-            listener.settimeout(ALIVE_SECONDS)
+            listener.settimeout(LOOK_SECONDS)
             try:
                 return _listen(listener, host)
             finally:
                 meeting.socket.unlink(missing_ok=True)
 
 
-def _listen(listener: socket.socket, host: int) -> str | None:
-    while is_there(host):
+def _listen(listener: socket.socket, host: Host) -> str | None:
+    while host.is_there():
         try:
             caller, _ = listener.accept()
         except TimeoutError:

@@ -71,15 +71,22 @@ def folder(environ: Mapping[str, str]) -> Path:
     return config.expanduser() / "sessions"
 
 
-def find_process(sessions: Path, native_id: str | None, parent: int) -> int:
+def find_process(sessions: Path, native_id: str, parent: int) -> int:
     """The process of the session: our parent, unless something stands between, such as a shell."""
-    if (sessions / f"{parent}.json").exists() or native_id is None:
+    if (sessions / f"{parent}.json").exists():
         return parent
-    for path in sessions.glob("*.json") if sessions.is_dir() else ():
-        entry = Registry(sessions, int(path.stem)).look() if path.stem.isdecimal() else None
-        if entry is not None and entry.session_id == native_id and is_there(entry.pid):
-            return entry.pid
-    return parent
+    return process_of(sessions, native_id) or parent
+
+
+def process_of(sessions: Path, native_id: str) -> int | None:
+    pids = (int(path.stem) for path in sessions.glob("*.json") if path.stem.isdecimal())
+    return next((pid for pid in pids if holds(sessions, pid, native_id)), None)
+
+
+def holds(sessions: Path, pid: int, native_id: str) -> bool:
+    """Is this process there, and does it have this session now?"""
+    entry = Registry(sessions, pid).look()
+    return entry is not None and entry.session_id == native_id and is_there(pid)
 
 
 def is_there(pid: int) -> bool:

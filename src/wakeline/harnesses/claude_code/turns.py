@@ -20,7 +20,7 @@ from wakeline.harnesses.claude_code.registry import Entry, State
 from wakeline.wire.seat import InjectedSaid, Line, PresenceSaid, Renamed, TurnEnded, TurnStarted, TurnStatus
 from wakeline.wire.sessions import Presence
 
-SHOWN = 2_000  # how many characters of a prompt or an answer are passed on
+SHOWN = 2_000  # how many characters of an answer are passed on
 RETOLD = 8  # turns with our marks
 SETTLED = 3 * SECOND  # without a hook for so long, the entry is right
 SURE = 1 * SECOND  # a turn that began with a prompt has told so by its hook in this time
@@ -77,8 +77,7 @@ class Turns:
         self._running, self._prompted, self._asking = True, True, False
         self._told = PresenceSaid(presence="active", turn_id=self.turn_id)  # the line says so
         self.show(marks)
-        hidden = [mark for mark in marks if mark not in text[:SHOWN]]
-        return [TurnStarted(turn_id=self.turn_id, text=" ".join([text[:SHOWN], *hidden]))]
+        return [TurnStarted(turn_id=self.turn_id, text=" ".join(marks))]  # the human's own words are nobody's business
 
     def show(self, marks: tuple[str, ...]) -> None:
         if marks:

@@ -115,7 +115,8 @@ class ProcessWriter:
         self._unsent = bytearray()  # what the socket did not take
         self._closed = False
         self._ended = self._loop.create_future()
-        self._has_answered = True
+        self._has_answered = False
+        self._line: socket.socket | None = None
         self.trouble: WakelineError | None = None
         self._start()
 
@@ -126,8 +127,10 @@ class ProcessWriter:
     def submit(self, asked: Asked) -> asyncio.Future[Any]:
         if self._closed:
             raise stopping()
+        if self._line is None and self.trouble is not None:  # nobody waits for a writer that does not come
+            raise self.trouble.again()
         future = self._loop.create_future()
-        if not self._waiting and self._line is not None:
+        if not self._waiting:
             self._loop.call_soon(self._flush)
         self._waiting.append((asked, future))
         return future
@@ -135,20 +138,28 @@ class ProcessWriter:
     async def close(self) -> None:
         self._closed = True
         self._flush()
-        await self._ended
+        if self._line is not None:
+            await self._ended
 
     # -- the process --------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
+        if self._closed:
+            return
         line, theirs = socket.socketpair()
         for one in (line, theirs):
             one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, BUFFER_BYTES)
-        with theirs:
-            # -P: a module of the same name in the directory that we were started from is none of ours.
-            command = [sys.executable, "-P", "-m", "wakeline.store.sqlite.apart", str(self._database)]
-            self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
+        # -P: a module of the same name in the directory that we were started from is none of ours.
+        command = [sys.executable, "-P", "-m", "wakeline.store.sqlite.apart", str(self._database)]
+        try:
+            with theirs:
+                self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
+        except OSError as error:
+            line.close()
+            self._give_up(f"The writer cannot be started ({error.strerror}); nothing was written.")
+            return
         line.setblocking(False)
-        self._line: socket.socket | None = line
+        self._line = line
         self._frames = Frames(line)
         self._has_answered, self._unsent = False, bytearray()
         self._loop.add_reader(line, self._receive, line)
@@ -163,15 +174,25 @@ class ProcessWriter:
         if self._closed and not self._sent:
             self._ended.set_result(None)
             return
-        self.trouble = Unavailable(
-            "STORE_UNAVAILABLE",
-            "The writer ended unexpectedly; whether this was written is not known.",
-            outcome="unknown",
-        )
         _log.error("the writer (pid %d) ended with %s; starting another", self.pid, self._process.returncode)
+        text = "The writer ended unexpectedly; whether this was written is not known."
+        self.trouble = Unavailable("STORE_UNAVAILABLE", text, outcome="unknown")
         sent, self._sent = self._sent, deque()
         settle([(future, self.trouble.again()) for future in sent])
-        self._loop.call_later(0 if self._has_answered else AGAIN_SECONDS, self._start)
+        if self._closed:
+            self._ended.set_result(None)
+        elif self._has_answered:
+            self._start()
+        else:
+            self._give_up("The writer ended as soon as it was started; nothing was written.")
+
+    def _give_up(self, why: str) -> None:
+        """For a while."""
+        self.trouble = Unavailable("STORE_UNAVAILABLE", why)
+        _log.error("%s", why)
+        waiting, self._waiting = self._waiting, []
+        settle([(future, self.trouble.again()) for _, future in waiting])
+        self._loop.call_later(AGAIN_SECONDS, self._start)
 
     # -- bytes --------------------------------------------------------------------------------------------------------
 

@@ -71,6 +71,8 @@ PARTS: dict[str, tuple[tuple[str, str], ...]] = {
     "bridges": (("bridges", "bridges"),),
     "wakes": (("wakes", "wakes"),),
     "proofs": (("proofs", "proofs"),),
+    "activations": (("activations", "activations"),),
+    "mandates": (("mandates", "mandates"), ("dormancies", "dormancies"), ("open_activations", "activations")),
 }
 
 _encode = msgspec.json.Encoder().encode

@@ -17,7 +17,7 @@ from typing import ClassVar, Self
 from wakeline.testing.model import ModelServer, Request
 from wakeline.testing.terminal import LOOK_SECONDS, Terminal, end_process
 
-START_SECONDS = 90.0
+START_SECONDS = 180.0
 ANSWER_SECONDS = 60.0
 EVICT_SECONDS = 10.0
 MODEL = "stand-in"

@@ -219,6 +219,18 @@ SELECT json_build_object(
     FROM unnest(:proofs::text[]) AS asked (route)
     CROSS JOIN LATERAL (
       SELECT * FROM proofs WHERE workspace_id = :workspace_id AND route = asked.route OFFSET 0) found),
+  'activations', (SELECT coalesce(json_agg(json_build_array({activation found})), '[]') FROM (
+    SELECT * FROM activations WHERE activation_id = ANY (:activations::text[]) AND workspace_id + 0 = :workspace_id
+    UNION SELECT * FROM activations
+      WHERE workspace_id = :workspace_id AND result IS NULL AND cardinality(:mandates::text[]) > 0) AS found),
+  'mandates', (SELECT coalesce(json_agg(json_build_array({mandate found})), '[]')
+    FROM unnest(:mandates::text[]) AS asked (handle)
+    CROSS JOIN LATERAL (
+      SELECT * FROM mandates WHERE workspace_id = :workspace_id AND handle = asked.handle OFFSET 0) found),
+  'dormancies', (SELECT coalesce(json_agg(json_build_array({dormancy found})), '[]')
+    FROM unnest(:mandates::text[]) AS asked (handle)
+    CROSS JOIN LATERAL (
+      SELECT * FROM dormancies WHERE workspace_id = :workspace_id AND handle = asked.handle OFFSET 0) found),
   'waits', (SELECT coalesce(json_agg(json_build_array({wait found})), '[]') FROM waits found
     WHERE found.workspace_id = :workspace_id AND :waits::boolean
       AND (SELECT true FROM messages m

@@ -1,0 +1,1 @@
+"""An operator's own command, for whatever no adapter knows."""

@@ -1,0 +1,1 @@
+DELETE FROM activations WHERE settled_at < :before

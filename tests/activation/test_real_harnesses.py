@@ -1,0 +1,155 @@
+"""Dormant sessions of real harnesses, brought back by the commands that ship."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import harness_tools
+from tests.activation.ward import SWIFT, Ward, eventually
+from tests.harnesses.codex_desk import an_entry
+from tests.harnesses.office import acknowledge
+from wakeline.testing.model import ModelServer, Say, Use
+from wakeline.testing.server import ServerProcess
+from wakeline.testing.terminal import end_process
+from wakeline.testing.worlds import HarnessSession, World, make_world
+from wakeline.testing.worlds.world import residents
+
+pytestmark = pytest.mark.timeout(300)
+PROGRAMS = {"claude-code": "claude", "codex": "codex"}
+SOUP = "The soup is ready."
+
+
+@contextmanager
+def ward_of(harness: str, folder: Path, model: ModelServer) -> Iterator[tuple[Ward, World]]:
+    """@bob works in this harness, in a world of its own; the server lives in it too, as on a person's machine."""
+    harness_tools.need_terminal()
+    with make_world(harness_tools.installed(harness), folder / "world", model) as world:
+        subprocess.run(["git", "init", "--quiet"], cwd=world.project, check=True)  # Codex begins nothing elsewhere
+        environ = {**world.environ, "PATH": f"{_programs(folder, world)}:{world.environ['PATH']}"}
+        settings = {**SWIFT, "dormant_seconds": 3, "bridge_host": ""}
+        with ServerProcess(folder / "data", environ=environ, **settings) as server:
+            ward = Ward(server, folder)
+            _connect(ward, world)
+            yield ward, world
+
+
+def _programs(folder: Path, world: World) -> Path:
+    """Its command by the name that people have on their PATH."""
+    place = folder / "bin"
+    place.mkdir()
+    shim = place / PROGRAMS[world.harness]
+    shim.write_text(f'#!/bin/sh\nexec {" ".join(world.command)} "$@"\n')
+    shim.chmod(0o755)
+    return place
+
+
+def _connect(ward: Ward, world: World) -> None:
+    if world.harness == "codex":
+        config = world.home / ".codex" / "config.toml"
+        config.write_text(config.read_text() + an_entry(ward.server, ward.bob, ward.folder))
+        return
+    done = subprocess.run(
+        [sys.executable, "-m", "wakeline", "connect", world.harness, "--agent", ward.bob.handle, "--yes"],
+        env={**world.environ, "WAKELINE_DATA": str(ward.server.data)},
+        cwd=world.project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def seat_of(ward: Ward) -> dict[str, Any]:
+    found: dict[str, Any] = eventually(
+        lambda: next(iter(ward.bob.get("/v1/sessions")["sessions"]), None), lambda: ward.server.output
+    )
+    return found
+
+
+def leave(ward: Ward, world: World, session: HarnessSession) -> None:
+    """The terminal is closed, and whatever the harness had running beside it ends."""
+    session.stop()
+    for pid in residents(world.home):
+        if pid != ward.server.pid and b"wakeline" not in Path(f"/proc/{pid}/cmdline").read_bytes():
+            end_process(pid)
+
+
+def allow(ward: Ward, allow_: str, **fields: Any) -> None:
+    ward.human.do("PUT", f"/v1/agents/{ward.bob.handle}/activation", allow=allow_, **fields)
+
+
+def read_when_told(model: ModelServer, word: str) -> None:
+    """Also the second time: a harness may begin its turn before our tools are there, and then the mail stays unread."""
+    for _ in range(3):
+        model.script(word, Use("read_messages"), acknowledge, Say("I have read it."))
+
+
+def brought_back(ward: Ward) -> dict[str, Any]:
+    """The attempt whose process ended well and after which the mail was read."""
+
+    def look() -> dict[str, Any] | None:
+        rows = ward.attempts("resume", "spawn")
+        return next((row for row in rows if row["exit_status"] == 0 and row["reason"] is None), None)
+
+    found: dict[str, Any] = eventually(look, ward.shown)
+    return found
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.mark.guarantee("G-ACTIVATION")
+@pytest.mark.parametrize("harness", ["codex", "claude-code"])
+def test_a_closed_session_is_resumed_and_reads_its_mail(harness: str, tmp_path: Path, model: ModelServer) -> None:
+    with ward_of(harness, tmp_path, model) as (ward, world):
+        session = world.open()
+        spoken = session.prompt("good morning")
+        seat = seat_of(ward)
+        assert seat["native_id"] == spoken.session
+        leave(ward, world, session)
+        allow(ward, "resume")
+        read_when_told(model, "unread message")
+        ward.send(SOUP)
+        row = brought_back(ward)
+        assert (row["result"], row["session_id"]) == ("fallback_resumed", seat["session_id"])
+        request = model.wait(SOUP, timeout=10)
+        assert request.session == spoken.session
+        assert "good morning" in request.text
+        assert ward.bob.unread() == []
+        assert {one["way"] for one in ward.attempts()} == {"trigger", "resume"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("harness", ["codex", "claude-code"])
+def test_a_new_session_is_begun_where_none_can_be_resumed(harness: str, tmp_path: Path, model: ModelServer) -> None:
+    with ward_of(harness, tmp_path, model) as (ward, world):
+        ward.fall_silent(harness=harness, native_id=None, resumable=False, cwd=str(world.project))
+        allow(ward, "spawn")
+        read_when_told(model, "This is a new session")
+        ward.send(SOUP)
+        assert brought_back(ward)["result"] == "fallback_spawned"
+        assert len(model.turns(SOUP)) >= 1
+        assert ward.bob.unread() == []
+
+
+@pytest.mark.long
+def test_a_thread_that_is_open_in_a_terminal_is_already_active(tmp_path: Path, model: ModelServer) -> None:
+    with ward_of("codex", tmp_path, model) as (ward, world):
+        session = world.open("--no-daemon")
+        spoken = session.prompt("good morning")
+        ward.fall_silent(harness="codex", native_id=spoken.session, cwd=str(world.project))
+        allow(ward, "resume")
+        ward.send(SOUP)
+        row = ward.wait_result("already_active")
+        assert row["reason"] == "session_open"
+        assert len(model.turns(SOUP)) == 0

@@ -1,0 +1,143 @@
+"""The doctor, as a person runs it: the real command, real harnesses in worlds of their own, a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import harness_tools
+from tests.faces.command_line import Shell
+from wakeline.core.verdict import NAMES
+from wakeline.doctor.installs import PINNED, cache_folder
+from wakeline.doctor.stage import AGENT, Stage
+from wakeline.testing.installed import PROGRAMS, Installed
+from wakeline.testing.server import ServerProcess
+
+PATIENCE = 600
+ROOT = Path(__file__).parent.parent.parent
+
+
+def on_a_path(folder: Path, installed: Installed) -> Path:
+    """A folder for PATH in which the harness is what people call it."""
+    program = folder / "bin" / PROGRAMS[installed.harness]
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(installed.command)} "$@"\n')
+    program.chmod(0o755)
+    return program.parent
+
+
+def operator(server: ServerProcess, home: Path, *folders: Path) -> Shell:
+    path = os.pathsep.join([*map(str, folders), "/usr/local/bin", "/usr/bin", "/bin"])
+    return Shell({"HOME": str(home), "PATH": path, "WAKELINE_DATA": str(server.data)})
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "operator").mkdir()
+    return tmp_path / "operator"
+
+
+# -- the physical probe -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.guarantee("G-PROVEN-ROUTES")
+@pytest.mark.timeout(PATIENCE)
+@pytest.mark.parametrize(
+    "harness",
+    ["pi", *(pytest.param(name, marks=pytest.mark.long) for name in ("claude-code", "codex", "opencode"))],
+)
+def test_a_real_harness_is_woken_and_what_was_proven_is_kept(
+    harness: str, server: ServerProcess, home: Path, tmp_path: Path
+) -> None:
+    harness_tools.need_terminal()
+    installed = harness_tools.installed(harness)
+    shell = operator(server, home, on_a_path(tmp_path, installed))
+    done = shell.run("doctor", harness, patience=PATIENCE)
+    assert done.code == 0, done.out + done.err
+    first, named, transport, *levels = done.out.splitlines()
+    assert (first, named) == ("DELIVERY_LEVELS:", f"harness={harness}")
+    assert [line.split(":")[0] for line in levels] == [f"{level} {name}" for level, name in NAMES.items()]
+    assert all(f"{line.split(':')[0]}: pass" in line for line in levels[:-1]), done.out
+    [proof] = [one for one in proofs(server) if not one["shipped"]]
+    assert (proof["harness"], f"transport={proof['transport']}") == (harness, transport)
+    assert proof["version"] == PINNED[harness][1]
+    assert proof["levels"]["D4"] == "pass"
+
+
+def proofs(server: ServerProcess) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = server.call("GET", "/v1/proofs").json()["proofs"]
+    return found
+
+
+def test_a_harness_that_cannot_be_woken_fails_with_a_reason(server: ServerProcess, home: Path, tmp_path: Path) -> None:
+    harness_tools.need_terminal()
+    dead = Installed("pi", ("/bin/echo", "pi 9.9.9"))
+    done = operator(server, home, on_a_path(tmp_path, dead)).run("doctor", "pi", "-o", "json")
+    answer = json.loads(done.out)
+    assert (done.code, answer["healthy"]) == (1, False)
+    [found] = answer["harnesses"]
+    assert (found["version"], {one["result"] for one in found["verdicts"]}) == ("9.9.9", {"fail"})
+    assert all(one["reason"] for one in found["verdicts"])
+
+
+# -- where harnesses are ----------------------------------------------------------------------------------------------
+
+
+def test_a_harness_that_is_not_here_is_not_found(server: ServerProcess, home: Path) -> None:
+    done = operator(server, home).run("doctor", "pi", "-o", "json")
+    assert (done.code, done.error()["code"]) == (3, "HARNESS_NOT_FOUND")
+
+
+def test_what_was_fetched_is_found_in_the_cache(server: ServerProcess, home: Path) -> None:
+    """The first look at it is that it is there; that it is no harness comes out at once."""
+    folder = cache_folder({"HOME": str(home)}) / f"pi-{PINNED['pi'][1]}"
+    program = folder / "node_modules/@earendil-works/pi-coding-agent/dist/bundle/cli.js"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    node = home / "bin"
+    node.mkdir()
+    (node / "node").symlink_to("/bin/true")
+    done = operator(server, home, node).run("doctor", "pi", "--no-keep")
+    assert (done.code, done.out.splitlines()[1]) == (1, "harness=pi")
+    assert [one for one in proofs(server) if not one["shipped"]] == []
+
+
+def test_the_versions_that_are_fetched_are_those_that_are_tested() -> None:
+    asked = json.loads((ROOT / "requirements/node/package.json").read_text())
+    pinned = {**asked["dependencies"], **asked["optionalDependencies"]}
+    opencode = {"opencode-ai": pinned["opencode-linux-x64"]}  # tests need only the program for one platform
+    assert dict(PINNED.values()).items() <= {**pinned, **opencode}.items()
+
+
+# -- a session that is at work ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    harness_tools.need_terminal()
+    with Stage(harness_tools.installed("pi"), tmp_path) as made:
+        yield made
+
+
+def test_a_live_session_is_rung_with_consent_and_the_path_is_told(stage: Stage, home: Path) -> None:
+    session, _, row = stage.seat()
+    shell = operator(stage.server, home)
+    refused = shell.run("doctor", "--live", AGENT, "-o", "json")
+    assert (refused.code, refused.error()["code"]) == (4, "CONFIRMATION_REQUIRED")
+    assert stage.model.turns("A test ring") == [], "nobody agreed"
+    answer = shell.json("doctor", "--live", AGENT, "--yes")
+    assert (answer["arrived"], answer["session_id"], answer["transport"]) == (True, row["session_id"], "extension")
+    assert [step["step"] for step in answer["steps"]][:1] == ["queued"]
+    assert stage.model.turns("a test ring", session=session.native_id)
+
+
+def test_who_has_no_session_cannot_be_rung(server: ServerProcess, home: Path) -> None:
+    server.add_agent("@nobody-there")
+    done = operator(server, home).run("doctor", "--live", "@nobody-there", "--yes", "-o", "json")
+    assert (done.code, done.error()["code"]) == (3, "SESSION_NOT_FOUND")
