@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 90.0
 
 Line = dict[str, Any]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import harness_tools
-from tests.harnesses.stand_in_bridge import StandInBridge
+from tests.harnesses.stand_in_bridge import WAIT_SECONDS, StandInBridge
 from tests.harnesses.wired import wire
 from wakeline.testing.model import ModelServer, Say, Shell
 from wakeline.testing.worlds import HarnessSession, World, make_world
@@ -204,7 +204,7 @@ def test_a_restarted_harness_knows_what_it_has_answered(stage: Stage) -> None:
     scene.restart()
     scene.ring(old)
     scene.ring(new)
-    assert "good morning" in scene.model.wait(new).text
+    assert "good morning" in scene.model.wait(new, timeout=WAIT_SECONDS).text
     assert len(scene.model.turns(old)) == 1
 
 
@@ -219,7 +219,7 @@ def test_what_a_killed_harness_had_not_answered_rings_again(stage: Stage) -> Non
     gate.set()
     after = scene.bridge.length
     scene.ring(mark)
-    assert scene.model.wait(mark, after=first.number).session == scene.native_id
+    assert scene.model.wait(mark, after=first.number, timeout=WAIT_SECONDS).session == scene.native_id
     scene.processed(mark, after)
     assert len(scene.model.turns(mark)) == 2
 
