@@ -48,7 +48,7 @@ def bridge_token(ward: Ward) -> str:
 def remote_bridge(ward: Ward) -> Iterator[subprocess.Popen[bytes]]:
     """A bridge in a process of its own, for a server elsewhere."""
     environ = {**ward.server.environ, "WAKELINE_TOKEN": bridge_token(ward), "WAKELINE_DATA": str(ward.folder / "far")}
-    command = [str(WAKELINE), "bridge", "--url", ward.server.url]
+    command = [str(WAKELINE), "bridge", "--server", ward.server.url]
     with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
             yield process
@@ -133,7 +133,7 @@ def expire(file: Path) -> None:
     """As if the bridge had been away for longer than the process may run, and the server had seen it."""
     connection = apsw.Connection(str(file))
     connection.execute(
-        "UPDATE activations SET result = 'failed', reason = 'lease_expired', settled_at = 1, lease_owner = NULL, "
+        "UPDATE activations SET result = 'failed', reason = 'lease_expired', settled_at = created_at, lease_owner = NULL, "
         "lease_until = NULL, fence = fence + 1 WHERE result IS NULL"
     )
     connection.close()
