@@ -16,11 +16,12 @@ class Dormant(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DormantAgents(Query[Dormant], frozen=True):
-    """With unread mail, without a session that has shown life since then, and due for a look."""
+    """With unread mail, without a session that has shown life since then, and due for a look; by handle."""
 
     workspace_id: int
     beating_since: int
     now: int
+    after: str
     limit: int
     row = Dormant
 

@@ -64,8 +64,12 @@ class Activator:
         now = await self._store.now()
         since = now - self._rules.dormant_seconds * SECOND
         for workspace in await self._store.read(AllWorkspaces()):
-            for agent in await self._store.read(DormantAgents(workspace.workspace_id, since, now, AT_ONCE)):
-                await self._attend(workspace.workspace_id, agent)
+            page, after = [Dormant("", None)], ""
+            while page:
+                page = await self._store.read(DormantAgents(workspace.workspace_id, since, now, after, AT_ONCE))
+                for agent in page:
+                    await self._attend(workspace.workspace_id, agent)
+                    after = agent.handle
 
     async def _attend(self, workspace_id: int, agent: Dormant) -> None:
         """Where an ordinary wake found no way in, there is nothing to wait for: what comes next comes now."""

@@ -2,7 +2,7 @@
 SELECT p.handle, d.message_id
 FROM principals p
 LEFT JOIN dormancies d ON d.workspace_id = p.workspace_id AND d.handle = p.handle
-WHERE p.workspace_id = :workspace_id AND p.kind = 'agent' AND p.retired_at IS NULL
+WHERE p.workspace_id = :workspace_id AND p.handle > :after AND p.kind = 'agent' AND p.retired_at IS NULL
   AND (d.next_at IS NULL OR d.next_at <= :now)
   AND EXISTS (
     SELECT 1 FROM receipts r

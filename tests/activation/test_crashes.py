@@ -1,0 +1,139 @@
+"""What is killed between two steps: nothing is started twice, and nothing is left behind that nobody owns."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from tests.activation.ward import SWIFT, Ward, eventually, is_there
+from tests.faces.command_line import WAKELINE
+from tests.faces.http_calls import Actor
+from wakeline.core.ids import ulid
+from wakeline.runtime.processes import host_name
+from wakeline.testing.server import ServerProcess
+
+BRIDGE_ID = ulid(1, 1)
+
+
+def server_in(folder: Path, *, bridge: bool) -> ServerProcess:
+    return ServerProcess(folder / "data", bridge=bridge, **SWIFT)
+
+
+@contextmanager
+def bridgeless(folder: Path) -> Iterator[Ward]:
+    with server_in(folder, bridge=False) as server:
+        ward = Ward(server, folder)
+        ward.fall_silent()
+        yield ward
+        for line in ward.ledger:
+            if is_there(json.loads(line)["pid"]):
+                os.kill(json.loads(line)["pid"], signal.SIGKILL)
+
+
+def bridge_token(ward: Ward) -> str:
+    token: str = ward.human.post("/v1/tokens", handle="@system", bridge=host_name())["token"]
+    return token
+
+
+@contextmanager
+def remote_bridge(ward: Ward) -> Iterator[subprocess.Popen[bytes]]:
+    """A bridge in a process of its own, for a server elsewhere."""
+    environ = {**ward.server.environ, "WAKELINE_TOKEN": bridge_token(ward), "WAKELINE_DATA": str(ward.folder / "far")}
+    command = [str(WAKELINE), "bridge", "--server", ward.server.url]
+    with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.guarantee("G-ACTIVATION-ONCE")
+def test_a_bridge_elsewhere_starts_it_is_killed_and_adopts_it(tmp_path: Path) -> None:
+    with bridgeless(tmp_path) as ward:
+        ward.allow("resume", "linger")
+        with remote_bridge(ward):
+            ward.send()
+            running = ward.wait_state("running")
+        assert is_there(running["pid"])
+        (tmp_path / "go").touch()
+        with remote_bridge(ward):
+            row = ward.wait_result("fallback_resumed")
+        assert row["activation_id"] == running["activation_id"]
+        assert len(ward.ledger) == 1
+
+
+@pytest.mark.guarantee("G-ACTIVATION-ONCE")
+@pytest.mark.parametrize("written", [False, True], ids=["before it was written down", "before it was begun"])
+def test_what_was_claimed_and_never_begun_is_called_off(tmp_path: Path, written: bool) -> None:  # noqa: FBT001
+    with bridgeless(tmp_path) as ward:
+        ward.allow("resume")
+        order = claimed(ward)
+        ward.server.stop()
+        (tmp_path / "data" / "bridge.lock").write_text(f"{BRIDGE_ID}\n")
+        if written:
+            folder = tmp_path / "data" / "activations" / order["activation_id"]
+            folder.mkdir(parents=True)
+            document = {"workspace": "default", "harness": "tool", "command": ["true"]}
+            kept = {**document, "activation_id": order["activation_id"], "fence": order["fence"]}
+            (folder / "order").write_text(json.dumps(kept))
+        with server_in(tmp_path, bridge=True) as ward.server:
+            ward.human.server = ward.server
+            row = ward.wait_result("fallback_resumed")
+            first = ward.attempts("resume")[0]
+            assert (first["activation_id"], first["reason"]) == (order["activation_id"], "bridge_restarted")
+            assert row["activation_id"] != order["activation_id"]
+            assert len(ward.ledger) == 1
+
+
+def claimed(ward: Ward) -> dict[str, Any]:
+    """Claimed by a bridge that dies with the order in its hand."""
+    bridge = Actor(ward.server, "@system", bridge_token(ward))
+    bridge.post("/v1/bridge/attend", bridge_id=BRIDGE_ID, version="1", started=True)
+    ward.send()
+
+    def claim() -> dict[str, Any] | None:
+        orders: list[dict[str, Any]] = bridge.post("/v1/bridge/activations/claim", bridge_id=BRIDGE_ID)["orders"]
+        return orders[0] if orders else None
+
+    found: dict[str, Any] = eventually(claim, ward.listed)
+    return found
+
+
+@pytest.mark.guarantee("G-ACTIVATION-ONCE")
+def test_what_the_server_has_given_up_is_ended_by_who_comes_back(tmp_path: Path) -> None:
+    with server_in(tmp_path, bridge=True) as server:
+        ward = Ward(server, tmp_path)
+        ward.fall_silent()
+        ward.allow("resume", "linger")
+        ward.send()
+        running = ward.wait_state("running")
+        eventually(ward.children, ward.listed)
+        ours = [running["pid"], json.loads(ward.ledger[0])["pid"], *ward.children()]
+        server.kill()
+    expire(tmp_path / "data" / "wakeline.db")
+    with server_in(tmp_path, bridge=True) as server:
+        ward.human.server = server
+        eventually(lambda: not any(map(is_there, ours)), lambda: (ward.listed(), server.output))
+        first = ward.attempts("resume")[0]
+        assert (first["result"], first["reason"]) == ("failed", "lease_expired")
+        (tmp_path / "go").touch()
+        ward.wait_result("fallback_resumed")
+
+
+def expire(file: Path) -> None:
+    """As if the bridge had been away for longer than the process may run, and the server had seen it."""
+    connection = apsw.Connection(str(file))
+    connection.execute(
+        "UPDATE activations SET result = 'failed', reason = 'lease_expired', settled_at = created_at, lease_owner = NULL, "
+        "lease_until = NULL, fence = fence + 1 WHERE result IS NULL"
+    )
+    connection.close()
