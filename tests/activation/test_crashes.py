@@ -133,7 +133,8 @@ def expire(file: Path) -> None:
     """As if the bridge had been away for longer than the process may run, and the server had seen it."""
     connection = apsw.Connection(str(file))
     connection.execute(
-        "UPDATE activations SET result = 'failed', reason = 'lease_expired', settled_at = created_at, lease_owner = NULL, "
+        "UPDATE activations SET result = 'failed', reason = 'lease_expired', settled_at = created_at, "
+        "lease_owner = NULL, "
         "lease_until = NULL, fence = fence + 1 WHERE result IS NULL"
     )
     connection.close()
