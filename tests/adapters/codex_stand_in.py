@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,7 +18,8 @@ THREAD = "01a1e48d-e36a-7fc3-8158-a59b90fec04e"
 
 class StandIn:
     def __init__(self, home: Path) -> None:
-        self._path = home / SOCKET
+        self._link = home / SOCKET  # to a short path, as the real one has it: sockets cannot have long ones
+        self._folder = Path(tempfile.mkdtemp(prefix="wl-"))
         self.queue: list[dict[str, str]] = []
         self.turns: list[dict[str, Any]] = []
         self.status: dict[str, Any] = {"type": "idle"}
@@ -30,14 +33,16 @@ class StandIn:
         application.router.add_get("/", self._serve)
         self._runner = web.AppRunner(application)
         await self._runner.setup()
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        await web.UnixSite(self._runner, str(self._path)).start()
+        self._link.parent.mkdir(parents=True, exist_ok=True)
+        self._link.symlink_to(self._folder / "socket")
+        await web.UnixSite(self._runner, str(self._folder / "socket")).start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._runner.cleanup()
+        shutil.rmtree(self._folder)
 
     async def _serve(self, request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse()
