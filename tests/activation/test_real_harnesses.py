@@ -114,6 +114,7 @@ def test_a_closed_session_is_resumed_and_reads_its_mail(harness: str, tmp_path: 
     with ward_of(harness, tmp_path, model) as (ward, world):
         session = world.open()
         spoken = session.prompt("good morning")
+        session.terminal.wait("Done.")  # what was not answered yet may not be kept
         seat = seat_of(ward)
         assert seat["native_id"] == spoken.session
         leave(ward, world, session)
