@@ -73,6 +73,15 @@ def seat_of(ward: Ward) -> dict[str, Any]:
     return found
 
 
+def wait_kept(world: World, native_id: str) -> None:
+    """A harness writes down what was said a moment after it was; what is killed before that cannot be resumed."""
+
+    def look() -> bool:
+        return any("Done." in path.read_text() for path in world.home.rglob(f"*{native_id}.jsonl"))
+
+    eventually(look, lambda: sorted(world.home.rglob("*.jsonl")))
+
+
 def leave(ward: Ward, world: World, session: HarnessSession) -> None:
     """The terminal is closed, and whatever the harness had running beside it ends."""
     session.stop()
@@ -114,7 +123,8 @@ def test_a_closed_session_is_resumed_and_reads_its_mail(harness: str, tmp_path: 
     with ward_of(harness, tmp_path, model) as (ward, world):
         session = world.open()
         spoken = session.prompt("good morning")
-        session.terminal.wait("Done.")  # what was not answered yet may not be kept
+        session.terminal.wait("Done.")
+        wait_kept(world, session.native_id)
         seat = seat_of(ward)
         assert seat["native_id"] == spoken.session
         leave(ward, world, session)
