@@ -43,6 +43,20 @@ async def test_an_idle_session_is_woken_and_every_step_is_seen(house: House) -> 
     assert names == ["queued", "attempt", "triggered", "woke", "injected", "processed", "replied"]
 
 
+@pytest.mark.guarantee("G-BRIDGE-CATCH-UP")
+async def test_mail_that_came_before_the_first_session_rings_in_it_once(house: House) -> None:
+    message_id = await house.mail()
+    async with house.session() as session:
+        ring = await session.next()
+        assert message_id in ring.text
+        await session.turn(ring.text)
+        await house.until_outcomes(("processed", "delivered"))
+    async with house.session(native_id="n2") as later:
+        await house.mail(subject="newer")
+        assert "2 unread messages" in (await later.next()).text
+        assert later.rings.empty()
+
+
 async def test_of_two_siblings_only_the_addressed_one_is_woken(house: House) -> None:
     async with house.session(native_id="n1") as one, house.session(native_id="n2") as other:
         await house.mail(to=[f"@bob/{one.companion.session_id}"])

@@ -42,6 +42,9 @@ _line = msgspec.json.Decoder(said.Line).decode
 T = TypeVar("T")
 
 
+ARRIVAL_SECONDS = 2.0
+
+
 class Desk(Protocol):
     """What the bridge does for a seat."""
 
@@ -75,6 +78,7 @@ class Seats:
         self._desk = desk
         self._seats: dict[str, Seat] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
+        self._arriving: set[asyncio.Event] = set()  # each is set when its companion sat down, or did not
         self._visited: OrderedDict[str, Turns] = OrderedDict()
         self._open = 0
 
@@ -82,8 +86,16 @@ class Seats:
         return session_id in self._seats
 
     async def deliver(self, parcel: Parcel) -> Result:
-        seat = None if parcel.session is None else self._seats.get(parcel.session.session_id)
+        seat = None if parcel.session is None else await self._find(parcel.session.session_id)
         return Absent() if seat is None else await seat.ring(parcel)
+
+    async def _find(self, session_id: str) -> Seat | None:
+        """A session that the server knows may be about to sit down: its mail can be faster than its welcome."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ARRIVAL_SECONDS):
+                while session_id not in self._seats and self._arriving:
+                    await next(iter(self._arriving)).wait()
+        return self._seats.get(session_id)
 
     # -- connections --------------------------------------------------------------------------------------------------
 
@@ -112,16 +124,22 @@ class Seats:
             return None
 
     async def _attend(self, hello: said.Hello, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        arrived = asyncio.Event()
+        self._arriving.add(arrived)
         try:
             welcome = await self._desk.register(hello)
+            seat = Seat(self._desk, hello, welcome.session_id, writer)
+            if not hello.visit:
+                self._take(seat)
         except WakelineError as error:
             await _refuse(writer, error)
             return
+        finally:
+            self._arriving.discard(arrived)
+            arrived.set()
         if hello.visit:
             await self._visit(hello, welcome, reader, writer)
             return
-        seat = Seat(self._desk, hello, welcome.session_id, writer)
-        self._take(seat)
         try:
             await seat.say(welcome)
             async with asyncio.TaskGroup() as group:

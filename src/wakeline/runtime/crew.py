@@ -35,7 +35,7 @@ class Crew:
                 if (adapter.harness, adapter.transport) == (harness, session.transport):
                     return adapter
         if session.transport is not None:
-            return None
+            return self._seats  # its companion may be about to sit down
         # It does not say by which way it is reached: then by its harness's own, if its wake mode fits.
         fitting = [one for one in self.adapters if (one.harness, one.wake_mode) == (session.harness, session.wake_mode)]
         return fitting[0] if len(fitting) == 1 else None

@@ -15,17 +15,21 @@ from wakeline.core.cursor import Cursor, nowhere
 from wakeline.core.destination import Network, check_url
 from wakeline.core.instant import SECOND, to_datetime
 from wakeline.core.principal import Caller
+from wakeline.core.queries import WorkspaceById
 from wakeline.core.signature import encode_key
-from wakeline.core.subscription import Filters, Subscription, parse_filters, parse_metadata
+from wakeline.core.subscription import Filters, Subscription, Target, parse_filters, parse_metadata
 from wakeline.core.subscription_queries import EverySubscription, OneSubscription, SubscriptionsOf
-from wakeline.core.wake_queries import CursorFor, Held, HeldWakes
+from wakeline.core.wake_queries import CursorFor, Held, HeldWakes, WakeReplay
 from wakeline.errors import Forbidden
 from wakeline.flow.amend import Change, Resume, RotateKey, Unsubscribe, Update, may_manage, unknown
+from wakeline.flow.catch_up import CatchUp
 from wakeline.flow.evidence import STREAM, consumer_of
+from wakeline.flow.find import find_messages
 from wakeline.flow.subscribe import EnsureDefault, Route, Subscribe
 from wakeline.service.context import Context, check_claims
 
 T = TypeVar("T")
+CAUGHT_UP = 100  # of the unread mail that came before a first session, the oldest: one ring tells of all
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +91,17 @@ class Subscriptions:
         )
 
     async def ensure_default(self, caller: Caller, *, mcp_connected: bool = False) -> None:
-        """An agent connected: it is woken for its mail unless it has decided otherwise."""
-        await self._context.store.submit(EnsureDefault(caller, mcp_connected))
+        """An agent connected: it is woken for its mail unless it has decided otherwise, also for what came before."""
+        store = self._context.store
+        default = await store.submit(EnsureDefault(caller, mcp_connected))
+        if default is None or default.target != Target.BRIDGE:
+            return
+        [workspace] = await store.read(WorkspaceById(caller.workspace_id))
+        stretch = (caller.workspace_id, workspace.first_log_id - 1, workspace.last_log_id)
+        unread = await store.read(WakeReplay(*stretch, default.subscription_id, await store.now(), CAUGHT_UP))
+        if unread:
+            found = tuple(find_messages(unread))
+            await store.submit(CatchUp(caller.workspace_id, default.subscription_id, found))
 
     async def list(self, caller: Caller, query: wire.WakeSubscriptionsQuery) -> wire.WakeSubscriptions:
         handle = query.handle or ("" if caller.is_human else caller.handle)
