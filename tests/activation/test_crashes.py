@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +12,7 @@ from typing import Any
 import apsw
 import pytest
 
-from tests.activation.ward import SWIFT, Ward, eventually, is_there
+from tests.activation.ward import SWIFT, Ward, end_all, eventually, is_there
 from tests.faces.command_line import WAKELINE
 from tests.faces.http_calls import Actor
 from wakeline.core.ids import ulid
@@ -33,10 +31,10 @@ def bridgeless(folder: Path) -> Iterator[Ward]:
     with server_in(folder, bridge=False) as server:
         ward = Ward(server, folder)
         ward.fall_silent()
-        yield ward
-        for line in ward.ledger:
-            if is_there(json.loads(line)["pid"]):
-                os.kill(json.loads(line)["pid"], signal.SIGKILL)
+        try:
+            yield ward
+        finally:
+            end_all(folder)
 
 
 def bridge_token(ward: Ward) -> str:

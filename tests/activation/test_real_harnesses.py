@@ -22,7 +22,7 @@ from wakeline.testing.worlds import HarnessSession, World, make_world
 from wakeline.testing.worlds.world import residents
 
 pytestmark = pytest.mark.timeout(300)
-PROGRAMS = {"claude-code": "claude", "codex": "codex"}
+PROGRAMS = {"claude-code": "claude", "codex": "codex", "opencode": "opencode"}
 SOUP = "The soup is ready."
 
 
@@ -73,6 +73,15 @@ def seat_of(ward: Ward) -> dict[str, Any]:
     return found
 
 
+def wait_kept(world: World, native_id: str) -> None:
+    """A harness writes down what was said a moment after it was; what is killed before that cannot be resumed."""
+
+    def look() -> bool:
+        return any("Done." in path.read_text() for path in world.home.rglob(f"*{native_id}.jsonl"))
+
+    eventually(look, lambda: sorted(world.home.rglob("*.jsonl")))
+
+
 def leave(ward: Ward, world: World, session: HarnessSession) -> None:
     """The terminal is closed, and whatever the harness had running beside it ends."""
     session.stop()
@@ -114,6 +123,8 @@ def test_a_closed_session_is_resumed_and_reads_its_mail(harness: str, tmp_path: 
     with ward_of(harness, tmp_path, model) as (ward, world):
         session = world.open()
         spoken = session.prompt("good morning")
+        session.terminal.wait("Done.")
+        wait_kept(world, session.native_id)
         seat = seat_of(ward)
         assert seat["native_id"] == spoken.session
         leave(ward, world, session)
@@ -153,3 +164,18 @@ def test_a_thread_that_is_open_in_a_terminal_is_already_active(tmp_path: Path, m
         row = ward.wait_result("already_active")
         assert row["reason"] == "session_open"
         assert len(model.turns(SOUP)) == 0
+
+
+@pytest.mark.long
+def test_the_doorbell_reaches_a_closed_session_of_opencode(tmp_path: Path, model: ModelServer) -> None:
+    with ward_of("opencode", tmp_path, model) as (ward, world):
+        session = world.open()
+        session.prompt("good morning")
+        session.terminal.wait("Done.")
+        seat = seat_of(ward)
+        leave(ward, world, session)
+        allow(ward, "resume", max_per_hour=1)
+        ward.send(SOUP)
+        row = ward.wait_result("fallback_resumed")
+        assert (row["session_id"], row["exit_status"]) == (seat["session_id"], 0), row["output"]
+        assert "good morning" in model.wait("unread message", timeout=10).text

@@ -99,6 +99,9 @@ def test_nobody_else_does_what_bridges_do(host: Host, ann: Actor, one: Any, who:
             "observations": [{"type": "gone", "session_id": host.session_id}],
         },
         "announce_turn": {"bridge_id": host.bridge_id, "session_id": host.session_id},
+        "claim_activations": {"bridge_id": host.bridge_id},
+        "start_activation": {"bridge_id": host.bridge_id, "activation_id": NOWHERE, "fence": 1, "pid": 7},
+        "settle_activation": {"bridge_id": host.bridge_id, "activation_id": NOWHERE, "fence": 1, "end": "ended"},
     }.get(one.name)
     answer = caller.call(one.method, one.path, body)
     assert answer.code == ("TOKEN_INVALID" if who == "nobody" else "BRIDGE_REQUIRED")

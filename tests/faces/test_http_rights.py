@@ -146,6 +146,8 @@ def _everything_that_writes(auditor: Actor, bob: Actor) -> dict[str, dict[str, A
         "add_workspace": {"name": "auditors-own"},
         "prune_log": {"keep": 0},
         "record_proof": proof,
+        "allow_activation": {"allow": "spawn"},
+        "stop_activation": {},
     }
 
 
@@ -167,6 +169,7 @@ def test_an_auditor_writes_nothing(node: ServerProcess, alice: Actor, bob: Actor
             dead_letter_id=NOWHERE,
             subscription_id=NOWHERE,
             delivery_id=NOWHERE,
+            activation_id=NOWHERE,
         )
         answer = auditor.call(writing[name].method, path, body)
         hidden = ("TOKEN_NOT_FOUND", "SUBSCRIPTION_NOT_FOUND", "DELIVERY_NOT_FOUND")

@@ -21,6 +21,7 @@ from wakeline.store.postgres.writer import statement_for
 # the threads of roles, who waits.
 BY_WORKSPACE = {
     "workspaces_pkey", "principals_pkey", "role_holders_pkey", "threads_working", "threads_of_roles", "waits_pkey",
+    "activations_open",
 }  # fmt: skip
 STATEMENTS = {
     "load": statements.load("postgres", "load_facts").text,

@@ -11,16 +11,8 @@ from wakeline.store import statements
 from wakeline.store.sqlite.connection import prepare
 from wakeline.store.sqlite.facts import PARTS
 
-# These are asked for a whole workspace, or for its few active workflows, waits, open activations and threads of roles.
-WHOLE = {
-    "everyone",
-    "workflow_threads",
-    "workflow_members",
-    "role_threads",
-    "role_memberships",
-    "waits",
-    "open_activations",
-}
+# These are asked for a whole workspace, or for its few active workflows, waits and threads of roles.
+WHOLE = {"everyone", "workflow_threads", "workflow_members", "role_threads", "role_memberships", "waits"}
 LOOKUPS = sorted({part for parts in PARTS.values() for part, _ in parts} - WHOLE)
 
 

@@ -4,7 +4,7 @@
 CREATE TABLE mandates (
   workspace_id BIGINT NOT NULL,
   handle TEXT COLLATE "C" NOT NULL,
-  allow TEXT COLLATE "C" NOT NULL CHECK (allow IN ('none', 'resume', 'spawn')),
+  allow TEXT COLLATE "C" NOT NULL CHECK (allow = 'none' OR allow = 'resume' OR allow = 'spawn'),
   max_per_hour BIGINT NOT NULL,
   concurrency BIGINT NOT NULL,
   command TEXT,
@@ -35,14 +35,16 @@ CREATE TABLE activations (
   activation_id TEXT COLLATE "C" NOT NULL PRIMARY KEY,
   workspace_id BIGINT NOT NULL,
   handle TEXT COLLATE "C" NOT NULL,
-  way TEXT COLLATE "C" NOT NULL CHECK (way IN ('trigger', 'resume', 'spawn')),
+  way TEXT COLLATE "C" NOT NULL CHECK (way = 'trigger' OR way = 'resume' OR way = 'spawn'),
   session_id TEXT COLLATE "C",
   host TEXT COLLATE "C",
   thread_id TEXT COLLATE "C",
   message_id TEXT COLLATE "C",
   log_id BIGINT NOT NULL,
   attempt BIGINT NOT NULL,
-  result TEXT COLLATE "C" CHECK (result IN ('triggered', 'already_active', 'failed', 'fallback_resumed', 'fallback_spawned')),
+  result TEXT COLLATE "C" CHECK (
+    result = 'triggered' OR result = 'already_active' OR result = 'failed' OR result = 'fallback_resumed'
+    OR result = 'fallback_spawned'),
   reason TEXT COLLATE "C",
   lease_owner TEXT COLLATE "C",
   lease_until BIGINT,
@@ -60,7 +62,8 @@ CREATE TABLE activations (
 
 -- One message never has two processes at once.
 CREATE UNIQUE INDEX activations_once ON activations (workspace_id, handle, message_id) WHERE result IS NULL;
-CREATE INDEX activations_open ON activations (workspace_id, host) WHERE result IS NULL;
+-- By an expression, as for active workflows: so only who asks for open ones finds it.
+CREATE INDEX activations_open ON activations ((workspace_id + 0), created_at) WHERE result IS NULL;
 CREATE INDEX activations_by_workspace ON activations (workspace_id, activation_id);
 CREATE INDEX activations_by_handle ON activations (workspace_id, handle, activation_id);
 CREATE INDEX activations_settled ON activations (settled_at) WHERE settled_at IS NOT NULL;

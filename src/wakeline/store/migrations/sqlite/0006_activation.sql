@@ -3,7 +3,7 @@
 CREATE TABLE mandates (
   workspace_id INTEGER NOT NULL,
   handle TEXT NOT NULL,
-  allow TEXT NOT NULL CHECK (allow IN ('none', 'resume', 'spawn')),
+  allow TEXT NOT NULL CHECK (allow = 'none' OR allow = 'resume' OR allow = 'spawn'),
   max_per_hour INTEGER NOT NULL,
   concurrency INTEGER NOT NULL,
   command TEXT,
@@ -34,14 +34,16 @@ CREATE TABLE activations (
   activation_id TEXT NOT NULL PRIMARY KEY,
   workspace_id INTEGER NOT NULL,
   handle TEXT NOT NULL,
-  way TEXT NOT NULL CHECK (way IN ('trigger', 'resume', 'spawn')),
+  way TEXT NOT NULL CHECK (way = 'trigger' OR way = 'resume' OR way = 'spawn'),
   session_id TEXT,
   host TEXT,
   thread_id TEXT,
   message_id TEXT,
   log_id INTEGER NOT NULL,
   attempt INTEGER NOT NULL,
-  result TEXT CHECK (result IN ('triggered', 'already_active', 'failed', 'fallback_resumed', 'fallback_spawned')),
+  result TEXT CHECK (
+    result = 'triggered' OR result = 'already_active' OR result = 'failed' OR result = 'fallback_resumed'
+    OR result = 'fallback_spawned'),
   reason TEXT,
   lease_owner TEXT,
   lease_until INTEGER,
@@ -59,7 +61,8 @@ CREATE TABLE activations (
 
 -- One message never has two processes at once.
 CREATE UNIQUE INDEX activations_once ON activations (workspace_id, handle, message_id) WHERE result IS NULL;
-CREATE INDEX activations_open ON activations (workspace_id, host) WHERE result IS NULL;
+-- By an expression, as for active workflows: so only who asks for open ones finds it.
+CREATE INDEX activations_open ON activations (workspace_id + 0, created_at) WHERE result IS NULL;
 CREATE INDEX activations_by_workspace ON activations (workspace_id, activation_id);
 CREATE INDEX activations_by_handle ON activations (workspace_id, handle, activation_id);
 CREATE INDEX activations_settled ON activations (settled_at) WHERE settled_at IS NOT NULL;

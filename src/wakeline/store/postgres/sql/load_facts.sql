@@ -3,7 +3,7 @@
 -- may be made while the tables are empty, so it must not depend on guesses: OFFSET 0 keeps the planner from turning
 -- lookups around into a scan, "+ 0" says that the id finds the row and the workspace only has to agree (the index of
 -- active workflows is by the same expression), and BETWEEN with its ORDER BY asks for an order that only the index by
--- audience has, as ORDER BY does for the threads of roles.  A test reads the plans.
+-- audience has, as ORDER BY does for the threads of roles and for open activations.  A test reads the plans.
 -- Messages come without their bodies: no decision reads them.
 WITH
 plan_subscriptions AS MATERIALIZED (
@@ -221,8 +221,10 @@ SELECT json_build_object(
       SELECT * FROM proofs WHERE workspace_id = :workspace_id AND route = asked.route OFFSET 0) found),
   'activations', (SELECT coalesce(json_agg(json_build_array({activation found})), '[]') FROM (
     SELECT * FROM activations WHERE activation_id = ANY (:activations::text[]) AND workspace_id + 0 = :workspace_id
-    UNION SELECT * FROM activations
-      WHERE workspace_id = :workspace_id AND result IS NULL AND cardinality(:mandates::text[]) > 0) AS found),
+    UNION SELECT * FROM (
+      SELECT * FROM activations
+      WHERE workspace_id + 0 = :workspace_id AND result IS NULL AND cardinality(:mandates::text[]) > 0
+      ORDER BY created_at OFFSET 0) AS open) AS found),
   'mandates', (SELECT coalesce(json_agg(json_build_array({mandate found})), '[]')
     FROM unnest(:mandates::text[]) AS asked (handle)
     CROSS JOIN LATERAL (
