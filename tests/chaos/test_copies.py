@@ -23,6 +23,8 @@ from wakeline.testing.server import ServerProcess
 
 pytestmark = pytest.mark.slow
 
+SOCKETS = shutil.ignore_patterns("*.sock")  # which a killed server leaves behind, and nobody can copy
+
 
 @pytest.mark.guarantee("G-COPIES")
 def test_a_backup_under_writers_holds_everything_answered_before_it(tmp_path: Path, dice: random.Random) -> None:
@@ -118,7 +120,7 @@ def test_a_backup_that_is_killed_leaves_no_copy_and_an_untouched_database(
     killed: tuple[Mail, Path, Path], tmp_path: Path
 ) -> None:
     mail, source, _ = killed
-    data = Path(shutil.copytree(source, tmp_path / "data"))
+    data = Path(shutil.copytree(source, tmp_path / "data", ignore=SOCKETS))
     target = tmp_path / "copy.db"
     assert _run(BACKUP, data / "wakeline.db", target).returncode == -signal.SIGKILL
     assert not target.exists()
@@ -134,11 +136,11 @@ def test_a_restore_that_is_killed_anywhere_leaves_the_old_or_the_new_database(
     killed: tuple[Mail, Path, Path], tmp_path: Path
 ) -> None:
     mail, source, copy = killed
-    pristine = Path(shutil.copytree(source, tmp_path / "pristine"))
+    pristine = Path(shutil.copytree(source, tmp_path / "pristine", ignore=SOCKETS))
     old, new = _state(pristine / "wakeline.db"), _state(copy)
     assert new.messages < old.messages == len(mail.sent)
     for point in range(100):
-        data = Path(shutil.copytree(source, tmp_path / str(point)))
+        data = Path(shutil.copytree(source, tmp_path / str(point), ignore=SOCKETS))
         done = _run(RESTORE, copy, data, str(point))
         after = _state(data / "wakeline.db")
         assert after == old or (after.epoch != old.epoch and after.messages == new.messages), f"died at {point}"

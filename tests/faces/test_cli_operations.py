@@ -288,4 +288,4 @@ def test_bash_completes_commands(tmp_path: Path) -> None:
     done = subprocess.run(
         ["bash", "-c", "\n".join(lines)], env=environ, capture_output=True, text=True, check=False, timeout=30
     )
-    assert set(done.stdout.split()) == {"send", "search", "session"}, done.stderr
+    assert set(done.stdout.split()) == {"seat", "send", "search", "session"}, done.stderr

@@ -55,7 +55,8 @@ def knock(server: ServerProcess, credentials: str | None) -> list[Answer]:
     connection = server.connect()
     answers = []
     for method, template in DOORS:
-        names = ("message_id", "thread_id", "dead_letter_id", "jti", "session_id", "subscription_id", "delivery_id")
+        names = ("message_id", "thread_id", "dead_letter_id", "jti", "session_id", "subscription_id", "delivery_id",
+                 "activation_id")  # fmt: skip
         path = template.format(handle="@human", **dict.fromkeys(names, NOWHERE))
         headers = {} if credentials is None else {"Authorization": credentials}
         connection.request(method, path, None if method == "GET" else json.dumps(BODY), headers)
