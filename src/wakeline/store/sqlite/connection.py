@@ -36,7 +36,7 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
             # An answered post survives power loss.  With group commit this costs nothing over NORMAL.
             connection.pragma("synchronous", "FULL")
             # Hot pages are written back once per checkpoint: fewer of them, and fewer commits that wait for one.
-            connection.pragma("wal_autocheckpoint", 8_000)
+            connection.pragma("wal_autocheckpoint", 16_000)
         connection.pragma("temp_store", "MEMORY")
         connection.pragma("cache_size", -65_536)
         connection.pragma("mmap_size", MAPPED_BYTES)
