@@ -133,7 +133,7 @@ COMMANDS = {
         usage="@NAME",
         examples=(
             "wakeline agent activation @bob --allow resume",
-            "wakeline agent activation @bob --allow spawn --max-per-hour 2 --cwd ~/work/parser",
+            "wakeline agent activation @bob --allow spawn --max-per-hour 2 --cwd ~/code/parser",
             "wakeline agent activation @bob --allow spawn --command 'my-agent --say {prompt}'",
             "wakeline agent activation @bob --allow none",
         ),
