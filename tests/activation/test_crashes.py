@@ -71,7 +71,7 @@ def test_a_bridge_elsewhere_starts_it_is_killed_and_adopts_it(tmp_path: Path) ->
 
 @pytest.mark.guarantee("G-ACTIVATION-ONCE")
 @pytest.mark.parametrize("written", [False, True], ids=["before it was written down", "before it was begun"])
-def test_what_was_claimed_and_never_begun_is_called_off(tmp_path: Path, written: bool) -> None:  # noqa: FBT001
+def test_what_was_claimed_and_never_begun_is_called_off(tmp_path: Path, written: bool) -> None:  # noqa: FBT001 - a case
     with bridgeless(tmp_path) as ward:
         ward.allow("resume")
         order = claimed(ward)

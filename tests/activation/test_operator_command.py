@@ -102,7 +102,7 @@ def test_a_human_ends_what_runs_with_all_that_it_started(ward: Ward) -> None:
 
 @pytest.mark.guarantee("G-ACTIVATION-ONCE")
 @pytest.mark.parametrize("gently", [True, False], ids=["stopped", "killed"])
-def test_a_server_that_comes_back_adopts_what_it_started(ward: Ward, gently: bool) -> None:  # noqa: FBT001
+def test_a_server_that_comes_back_adopts_what_it_started(ward: Ward, gently: bool) -> None:  # noqa: FBT001 - a case
     ward.fall_silent()
     ward.allow("resume", "linger")
     ward.send()

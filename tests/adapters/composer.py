@@ -26,7 +26,7 @@ class Composer:
         self.said: list[str] = []
 
     def draw(self) -> None:
-        prompt = {"glyph": "❯\xa0", "ruled": "", "bare": "$ "}[self.style]  # noqa: RUF001 - that is the sign
+        prompt = {"glyph": "❯\xa0", "ruled": "", "bare": "$ "}[self.style]  # noqa: RUF001 - as harnesses draw it - that is the sign
         lines = [*(f"> {line}" for line in self.said[-3:]), ""]
         lines += {
             "work": ["✻ Thinking… (esc to interrupt)", ""],

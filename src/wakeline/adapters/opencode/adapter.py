@@ -265,4 +265,4 @@ def _unknown(served: ServedSession) -> Noticed:
 def _result(failure: OpencodeFailure) -> Result:
     if failure.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return Refused(failure.status, "unauthorized", failure.detail)
-    return Failed(failure.reason, failure.detail, retryable=failure.status is None or failure.status >= 500)  # noqa: PLR2004
+    return Failed(failure.reason, failure.detail, retryable=failure.status is None or failure.status >= 500)  # noqa: PLR2004 - HTTP

@@ -38,7 +38,7 @@ class Place(msgspec.Struct, frozen=True):
     def directory(self, variable: str, default: str) -> Path:
         """A harness's own directory: where its variable says, or below the home directory."""
         named = self.environ.get(variable)
-        return Path(os.path.abspath(Path(named).expanduser())) if named else self.home / default  # noqa: PTH100
+        return Path(os.path.abspath(Path(named).expanduser())) if named else self.home / default  # noqa: PTH100 - links stay
 
 
 class Launch(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
 """The one writer of a SQLite store, as the event loop sees it: commands go in, answers come out after their commit.
 
 Requests queue; whoever holds the writing connection takes whatever is there, up to a bound, and carries it in one
-transaction (`commits.py`).  There is no timer: while one batch is being committed the next one gathers, so the batch
-grows by itself under load and a lone request waits for nobody.
+transaction (`commits.py`).  While one batch is being committed the next one gathers, so the batch grows by itself under
+load and a lone request waits for nobody.
 
 A server's writer is a process of its own (`apart.py`): two busy threads of one interpreter wait for each other more
 than they work.  The one here is a thread, for whoever opens a store to look into it.
