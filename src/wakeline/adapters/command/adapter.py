@@ -24,6 +24,7 @@ from wakeline.core.session import WakeMode
 
 TRANSPORT = "command"
 OUTPUT_BYTES = 4_096
+END_SECONDS = 2.0
 _ANSWERS: dict[str, Word] = {"accepted": "accepted", "refused": "refused", "failed": "failed", "absent": "absent"}
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY")
 
@@ -74,7 +75,7 @@ class Commands:
         except TimeoutError:
             return Uncertain("timeout", f"{argv[0]} did not end within {patience:g} s.")
         finally:
-            _end(process)
+            await _end(process)
         return _result(order, process.returncode, said)
 
 
@@ -92,11 +93,14 @@ async def _converse(process: asyncio.subprocess.Process, text: bytes | None) -> 
     return kept.decode("utf-8", "replace")
 
 
-def _end(process: asyncio.subprocess.Process) -> None:
-    """With whatever it has started."""
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """With whatever it has started, and not left behind as a zombie or as an open pipe."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(TimeoutError):  # what left the group may hold the pipe for as long as it likes
+            async with asyncio.timeout(END_SECONDS):
+                await process.communicate()
 
 
 def _result(order: Order, code: int | None, said: str) -> Result:
