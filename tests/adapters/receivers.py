@@ -36,6 +36,7 @@ class Receiver:
         self.requests: list[Got] = []
         self.open = 0
         self.most_open = 0
+        self.called = asyncio.Event()
 
     def url(self, path: str = "/hook", host: str = "127.0.0.1") -> str:
         return f"http{'s' if self._tls else ''}://{host}:{self.port}{path}"
@@ -58,6 +59,7 @@ class Receiver:
         self._tasks.add(task)
         self.open += 1
         self.most_open = max(self.most_open, self.open)
+        self.called.set()
         try:
             got = await _read(reader)
             self.requests.append(got)

@@ -2,17 +2,14 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import socket
 import ssl
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from aiohttp.abc import AbstractResolver, ResolveResult
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -20,6 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.adapters import receivers
 from tests.adapters.receivers import OK, Behaviour, Receiver, answers, status
+from wakeline.adapters import webhook
 from wakeline.adapters.webhook import Webhooks
 from wakeline.core.destination import parse_networks
 from wakeline.core.parcel import DETAIL_BYTES, Accepted, Failed, Parcel, Refused, Result
@@ -53,30 +51,18 @@ class Clock:
         return datetime.fromtimestamp(self.now // 1_000_000, UTC)
 
 
-class Names(AbstractResolver):
+class Names:
     """A name server of our own; what it says may change at any time."""
 
     def __init__(self, **names: str) -> None:
         self.names = {name.replace("_", "."): addresses for name, addresses in names.items()}
         self.asked: list[str] = []
 
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        self.asked.append(host)
-        if host not in self.names:
+    async def __call__(self, name: str, _port: int) -> list[str]:
+        self.asked.append(name)
+        if name not in self.names:
             raise OSError(None, "no such name")
-        return [
-            ResolveResult(hostname=host, host=one, port=port, family=_family(one), proto=0, flags=0)
-            for one in self.names[host].split()
-        ]
-
-    async def close(self) -> None:
-        return
-
-
-def _family(address: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET
+        return self.names[name].split()
 
 
 @pytest.fixture
@@ -317,6 +303,44 @@ async def test_evidence_holds_no_secret_that_the_receiver_repeats(webhooks: Webh
     assert result.detail.isprintable()
 
 
+# -- before it is known whether ---------------------------------------------------------------------------------------
+
+
+async def test_what_is_prepared_is_called_once_and_told_nothing_before_it_is_delivered(webhooks: Webhooks) -> None:
+    async with Receiver(answers(OK)) as receiver:
+        webhooks.prepare(parcel(receiver.url()))
+        await receiver.called.wait()
+        assert receiver.requests == []
+        assert await webhooks.deliver(parcel(receiver.url())) == Accepted(200, "HTTP 200 ok")
+    assert (len(receiver.requests), receiver.most_open) == (1, 1)
+
+
+async def test_what_was_prepared_in_vain_is_hung_up_on_and_leaves_room(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webhook, "PREPARED_SECONDS", 0.1)
+    route = Webhooks(clock, allowed=LOOPBACK, connections_per_host=1)
+    async with Receiver(answers(OK)) as receiver:
+        route.prepare(parcel(receiver.url(), delivery_id="never"))
+        await receiver.called.wait()
+        assert await route.deliver(parcel(receiver.url())) == Accepted(200, "HTTP 200 ok")
+    await route.close()
+    assert (len(receiver.requests), receiver.most_open) == (1, 1)
+
+
+async def test_trouble_with_what_was_prepared_is_told_by_its_delivery(webhooks: Webhooks) -> None:
+    async with Receiver(answers(OK)) as receiver:
+        url = receiver.url()
+    webhooks.prepare(parcel(url))
+    result = await webhooks.deliver(parcel(url))
+    assert isinstance(result, Failed)
+    assert result.reason == "network"
+    webhooks.prepare(parcel("http://10.0.0.1/"))
+    refused = await webhooks.deliver(parcel("http://10.0.0.1/"))
+    assert isinstance(refused, Failed)
+    assert refused.reason == "address_refused"
+
+
 # -- whom it calls ----------------------------------------------------------------------------------------------------
 
 
@@ -326,7 +350,7 @@ async def test_evidence_holds_no_secret_that_the_receiver_repeats(webhooks: Webh
     ["127.0.0.1", "10.0.0.7", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fd00::1", "93.184.216.34 127.0.0.1"],
 )
 async def test_a_name_that_means_a_private_address_is_not_called(clock: Clock, addresses: str) -> None:
-    route = Webhooks(clock, resolver=Names(hooks_example_org=addresses))
+    route = Webhooks(clock, resolve=Names(hooks_example_org=addresses))
     async with Receiver(answers(OK)) as receiver:
         result = await route.deliver(parcel(receiver.url(host="hooks.example.org")))
     await route.close()
@@ -351,7 +375,7 @@ async def test_no_spelling_of_a_private_address_is_called(clock: Clock, host: st
 @pytest.mark.guarantee("G-WEBHOOK-PRIVATE")
 async def test_a_name_that_changes_its_mind_is_checked_at_every_connection(clock: Clock) -> None:
     names = Names(hooks_example_org="127.0.0.1")
-    route = Webhooks(clock, allowed=parse_networks(["127.0.0.1/32"]), resolver=names)
+    route = Webhooks(clock, allowed=parse_networks(["127.0.0.1/32"]), resolve=names)
     async with Receiver(answers(OK)) as receiver:
         url = receiver.url(host="hooks.example.org")
         assert isinstance(await route.deliver(parcel(url)), Accepted)
@@ -365,7 +389,7 @@ async def test_a_name_that_changes_its_mind_is_checked_at_every_connection(clock
 
 
 async def test_a_name_in_an_allowed_range_is_called(clock: Clock) -> None:
-    route = Webhooks(clock, allowed=LOOPBACK, resolver=Names(hooks_example_org="127.0.0.1"))
+    route = Webhooks(clock, allowed=LOOPBACK, resolve=Names(hooks_example_org="127.0.0.1"))
     async with Receiver(answers(OK)) as receiver:
         result = await route.deliver(parcel(receiver.url(host="hooks.example.org")))
     await route.close()
@@ -374,7 +398,7 @@ async def test_a_name_in_an_allowed_range_is_called(clock: Clock) -> None:
 
 
 async def test_a_name_that_nobody_knows_may_be_known_later(clock: Clock) -> None:
-    route = Webhooks(clock, resolver=Names())
+    route = Webhooks(clock, resolve=Names())
     result = await route.deliver(parcel("http://hooks.example.org/"))
     await route.close()
     assert isinstance(result, Failed)
@@ -451,7 +475,7 @@ async def test_only_a_verified_receiver_is_told_anything(
     theirs = certificate(tmp_path, "hooks.example.org")
     ours = ssl.create_default_context(cafile=str(tmp_path / "cert.pem")) if trusted else None
     names = Names(hooks_example_org="127.0.0.1", other_example_org="127.0.0.1")
-    route = Webhooks(clock, allowed=LOOPBACK, resolver=names, tls=ours)
+    route = Webhooks(clock, allowed=LOOPBACK, resolve=names, tls=ours)
     async with Receiver(answers(OK), theirs) as receiver:
         found = await route.deliver(parcel(receiver.url(host=host)))
     await route.close()

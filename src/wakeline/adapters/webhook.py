@@ -1,10 +1,12 @@
 """The webhook route: POST the exact bytes of an event to a URL, signed, and say what came of it.
 
 The receiver may be hostile, broken or slow, and so may whoever chose the URL.  Everything has a bound: the time of the
-whole attempt, the connections to one host, the bytes of the answer.  Redirects are not followed, no proxy,
-cookie or credential of ours is used, and every connection is new.  The resolver refuses a name as soon as one of its
-addresses is refused, and the socket is made for an address only after that very address was checked, so there is
-nothing between the check and the connection that a changing name could use.
+whole attempt, the connections to one host, the bytes of the answer (`exchange.py`).  Redirects are not followed, no
+proxy, cookie or credential of ours is used, and every connection is new.  A name is refused as soon as one of its
+addresses is, and what is connected to is the very address that was checked, so there is nothing between the check and
+the connection that a changing name could use.
+
+While a wake is still being written its receiver can be called already (`prepare`): nothing is said until `deliver`.
 """
 
 from __future__ import annotations
@@ -14,37 +16,51 @@ import hmac
 import json
 import socket
 import ssl
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from ipaddress import ip_address
-from types import SimpleNamespace
-from typing import Any
+from typing import NamedTuple
+from weakref import WeakValueDictionary
 
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
+from wakeline.adapters.exchange import Answer, BadAnswer, Exchange, connect
 from wakeline.core.destination import Network, check_address, check_url
 from wakeline.core.instant import SECOND
 from wakeline.core.parcel import Accepted, Failed, Parcel, Refused, Result, bounded
 from wakeline.core.signature import signed_headers
 from wakeline.errors import Forbidden
 
-ANSWER_BYTES = 65_536  # head and body
-BODY_SECONDS = 1.0  # the status has decided by then; the rest is evidence
 LAST_STATUS = 600
+PREPARED_SECONDS = 2.0  # for what is never sent after all
 SECRET_LENGTH = 6  # what is shorter is no secret, and could be part of any word
 SIGNATURES = ("webhook-signature", "X-Neo-Wake-Signature")
 
+Resolve = Callable[[str, int], Awaitable[list[str]]]  # a name and a port into addresses
+
+
+class HostBusy(Exception):
+    pass
+
+
+class NameUnknown(OSError):
+    pass
+
 
 class AddressRefused(OSError):
-    """An OSError, because that is what a connector expects of a resolver and of a socket."""
+    pass
+
+
+class Letter(NamedTuple):
+    """An attempt, ready to be sent."""
+
+    url: URL
+    request: bytes
+    secrets: tuple[str, ...]
 
 
 class Webhooks:
-    """`now` in microseconds.  `resolver` and `tls` replace the system's, for those who have their own."""
+    """`now` in microseconds.  `resolve` and `tls` replace the system's, for those who have their own."""
 
     def __init__(
         self,
@@ -53,21 +69,36 @@ class Webhooks:
         allowed: Sequence[Network] = (),
         connections_per_host: int = 4,
         user_agent: str = "Wakeline",
-        resolver: AbstractResolver | None = None,
+        resolve: Resolve | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._now = now
         self._allowed = tuple(allowed)
         self._connections_per_host = connections_per_host
         self._user_agent = user_agent
-        self._resolver = resolver
-        self._tls = tls
-        self._session: aiohttp.ClientSession | None = None
+        self._resolve = resolve or _resolve
+        self._tls = tls or ssl.create_default_context()
+        self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # by host and port
+        self._prepared: dict[str, tuple[Letter, asyncio.Task[Exchange]]] = {}  # by delivery
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        for delivery_id in list(self._prepared):
+            self._put_back(delivery_id)
+
+    def prepare(self, parcel: Parcel) -> None:
+        """Call the receiver of what will probably be delivered in a moment."""
+        letter = self._letter(parcel)
+        if isinstance(letter, Letter) and not self._slot(letter.url).locked():
+            loop = asyncio.get_running_loop()
+            line = loop.create_task(self._dial(letter.url, loop.time() + parcel.timeout.total_seconds()))
+            self._prepared[parcel.delivery_id] = letter, line
+            loop.call_later(PREPARED_SECONDS, self._put_back, parcel.delivery_id)
+
+    def _put_back(self, delivery_id: str) -> None:
+        """It was not sent after all."""
+        _, line = self._prepared.pop(delivery_id, (None, None))
+        if line is not None and not line.cancel() and line.exception() is None:
+            line.result().hang_up()
 
     async def deliver(self, parcel: Parcel) -> Result:
         return (await self._send(parcel))[0]
@@ -81,35 +112,36 @@ class Webhooks:
 
     async def _send(self, parcel: Parcel) -> tuple[Result, str]:
         """What came of it, and what was answered."""
+        letter, line = self._prepared.pop(parcel.delivery_id, None) or (self._letter(parcel), None)
+        if not isinstance(letter, Letter):
+            return letter, ""
+        by = asyncio.get_running_loop().time() + parcel.timeout.total_seconds()
+        secrets = letter.secrets
+        exchange: Exchange | None = None
+        try:
+            exchange = await (line or self._dial(letter.url, by))
+            async with asyncio.timeout_at(by):
+                answer = await exchange.ask(letter.request)
+        except HostBusy:
+            return Failed("host_busy", "No connection was free in time."), ""
+        except TimeoutError:
+            return Failed("timeout", f"No answer within {parcel.timeout.total_seconds():g} s."), ""
+        except (OSError, BadAnswer) as error:
+            return _failure(error, secrets), ""
+        finally:
+            if exchange is not None:
+                exchange.hang_up()
+        return _judge(answer, bounded(f"HTTP {answer.status} {answer.said}".strip(), secrets)), answer.said
+
+    def _letter(self, parcel: Parcel) -> Letter | Failed:
         if not parcel.keys:
-            return Failed("no_key", "There is no signing key, and nothing is sent unsigned.", retryable=False), ""
+            return Failed("no_key", "There is no signing key, and nothing is sent unsigned.", retryable=False)
         try:
             url = check_url(parcel.url or "", self._allowed)
         except Forbidden as error:
-            return Failed("address_refused", bounded(error.message), retryable=False), ""
-        return await self._post(parcel, url)
-
-    async def _post(self, parcel: Parcel, url: URL) -> tuple[Result, str]:
+            return Failed("address_refused", bounded(error.message), retryable=False)
         headers = self._headers(parcel)
-        progress = SimpleNamespace(queued=False)
-        secrets = _secrets(url, headers)
-        timeout = aiohttp.ClientTimeout(parcel.timeout.total_seconds())
-        try:
-            async with self._connections().post(
-                url,
-                data=parcel.body,
-                headers=headers,
-                timeout=timeout,
-                allow_redirects=False,
-                trace_request_ctx=progress,
-            ) as response:
-                said = await _read(response)
-                response.close()
-                return _judge(response, bounded(f"HTTP {response.status} {said}".strip(), secrets)), said
-        except TimeoutError:
-            return Failed("host_busy", "No connection was free in time.") if progress.queued else _late(parcel), ""
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            return _failure(error, secrets), ""
+        return Letter(url, _request(url, headers, parcel.body), _secrets(url, headers))
 
     def _headers(self, parcel: Parcel) -> dict[str, str]:
         """Only the timestamp, and with it a signature, differs between the attempts of one delivery."""
@@ -123,71 +155,61 @@ class Webhooks:
             ),
         }
 
-    def _connections(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            connector = _Connector(
-                limit=0,
-                limit_per_host=self._connections_per_host,
-                force_close=True,
-                use_dns_cache=False,
-                resolver=_CheckedResolver(self._resolver, self._allowed),
-                socket_factory=self._make_socket,
-                ssl=self._tls or ssl.create_default_context(),
-            )
-            self._session = aiohttp.ClientSession(
-                connector=connector,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-                trust_env=False,
-                trace_configs=[_watch_the_queue()],
-            )
-        return self._session
+    # -- connections --------------------------------------------------------------------------------------------------
 
-    def _make_socket(self, place: tuple[Any, ...]) -> socket.socket:
-        family, kind, protocol, _, where = place
-        _check(where[0], self._allowed)
-        return socket.socket(family, kind, protocol)
+    def _slot(self, url: URL) -> asyncio.Semaphore:
+        """Kept for as long as somebody has it or waits for it."""
+        return self._slots.setdefault(f"{url.raw_host}:{url.port}", asyncio.Semaphore(self._connections_per_host))
 
+    async def _dial(self, url: URL, by: float) -> Exchange:
+        slot = self._slot(url)
+        try:
+            async with asyncio.timeout_at(by):
+                await slot.acquire()
+        except TimeoutError:
+            raise HostBusy from None
+        try:
+            async with asyncio.timeout_at(by):
+                exchange = await self._connect(url)
+        except BaseException:
+            slot.release()
+            raise
+        exchange.closed.add_done_callback(lambda _closed: slot.release())
+        return exchange
 
-class _BoundedAnswer(ResponseHandler):
-    """Every byte of an answer comes through here, also what the parser would take without anybody reading: interim
-    answers without end kept the event loop busy for seconds.  A connection carries one answer, so it has one budget.
-    """
+    async def _connect(self, url: URL) -> Exchange:
+        """To the first address that takes it, if none of them is refused."""
+        name, port = url.raw_host or "", url.port or 0
+        addresses = await self._addresses(name, port)
+        for address in addresses:
+            _check(address, self._allowed)
+        tls = self._tls if url.scheme == "https" else None
+        for address in addresses[:-1]:
+            try:
+                return await connect(address, port, tls, name)
+            except ssl.SSLError:
+                raise
+            except OSError:
+                continue
+        return await connect(addresses[-1], port, tls, name)
 
-    left = ANSWER_BYTES
-
-    def data_received(self, data: bytes) -> None:
-        taken, self.left = data[: self.left], self.left - len(data)
-        if taken or not data:
-            super().data_received(taken)
-        if self.left < 0 and self.transport is not None:
-            self.left = 0
-            self.set_exception(aiohttp.ClientPayloadError(f"The answer is longer than {ANSWER_BYTES} bytes."))
-            self.transport.abort()
-
-
-class _Connector(aiohttp.TCPConnector):
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        # No public door leads to it; a test would notice.
-        self._factory = partial(_BoundedAnswer, loop=self._loop)  # type: ignore[assignment] # it is a ResponseHandler
-
-
-class _CheckedResolver(AbstractResolver):
-    def __init__(self, resolver: AbstractResolver | None, allowed: Sequence[Network]) -> None:
-        self._resolver = resolver or aiohttp.ThreadedResolver()
-        self._allowed = allowed
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        found = await self._resolver.resolve(host, port, family)
-        for one in found:
-            _check(one["host"], self._allowed)
+    async def _addresses(self, name: str, port: int) -> list[str]:
+        try:
+            return [str(ip_address(name))]
+        except ValueError:
+            pass
+        try:
+            found = await self._resolve(name, port)
+        except OSError as error:
+            raise NameUnknown(f"The name cannot be resolved: {error}") from error
+        if not found:
+            raise NameUnknown("The name has no address.")
         return found
 
-    async def close(self) -> None:
-        await self._resolver.close()
+
+async def _resolve(name: str, port: int) -> list[str]:
+    found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(place[0]) for *_, place in found))
 
 
 def _check(address: str, allowed: Sequence[Network]) -> None:
@@ -197,31 +219,17 @@ def _check(address: str, allowed: Sequence[Network]) -> None:
         raise AddressRefused(error.message) from error
 
 
-def _watch_the_queue() -> aiohttp.TraceConfig:
-    """So that a host with too many connections is not blamed for an answer that it was never asked for."""
-    watch = aiohttp.TraceConfig()
-
-    async def start(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
-        context.trace_request_ctx.queued = True
-
-    async def end(_: aiohttp.ClientSession, context: SimpleNamespace, __: object) -> None:
-        context.trace_request_ctx.queued = False
-
-    watch.on_connection_queued_start.append(start)
-    watch.on_connection_queued_end.append(end)
-    return watch
-
-
-async def _read(response: aiohttp.ClientResponse) -> str:
-    """The beginning of the answer, as far as it comes: what is missing changes nothing about the status."""
-    found = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in response.content.iter_any():
-                found += chunk
-    except (aiohttp.ClientError, TimeoutError, OSError):
-        return found.decode("utf-8", "replace")
-    return found.decode("utf-8", "replace")
+def _request(url: URL, headers: dict[str, str], body: bytes) -> bytes:
+    lines = [
+        f"POST {url.raw_path_qs} HTTP/1.1",
+        f"Host: {url.host_port_subcomponent}",
+        *(f"{name}: {value}" for name, value in headers.items()),
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+        "",
+        "",
+    ]
+    return "\r\n".join(lines).encode() + body
 
 
 def _echoes(said: str, challenge: str) -> bool:
@@ -233,8 +241,8 @@ def _echoes(said: str, challenge: str) -> bool:
     return isinstance(echo, str) and hmac.compare_digest(echo.encode("utf-8", "replace"), challenge.encode())
 
 
-def _judge(response: aiohttp.ClientResponse, detail: str) -> Result:
-    status = response.status
+def _judge(answer: Answer, detail: str) -> Result:
+    status = answer.status
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         return Accepted(status, detail)
     if HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST:
@@ -245,33 +253,19 @@ def _judge(response: aiohttp.ClientResponse, detail: str) -> Result:
     return Failed("server_error" if known else "bad_answer", detail)
 
 
-def _late(parcel: Parcel) -> Failed:
-    return Failed("timeout", f"No answer within {parcel.timeout.total_seconds():g} s.")
-
-
-def _failure(error: Exception, secrets: tuple[str, ...]) -> Failed:
-    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    if isinstance(cause, AddressRefused):
-        return Failed("address_refused", bounded(str(cause), secrets), retryable=False)
-    reason, said = _explain(error)
-    return Failed(reason, bounded(said, secrets))
-
-
-def _explain(error: Exception) -> tuple[str, str]:
-    """The reason and the words for it: never an error's own text where that would show the whole URL."""
+def _failure(error: OSError | BadAnswer, secrets: tuple[str, ...]) -> Failed:
+    said = bounded(str(error), secrets)
     match error:
-        case aiohttp.ClientConnectorDNSError():
-            return "name_unknown", f"The name cannot be resolved: {error.os_error}"
-        case aiohttp.ClientSSLError():
-            return "tls", str(error)
-        case aiohttp.ServerDisconnectedError():
-            return "network", "The connection was closed before an answer."
-        case aiohttp.ClientResponseError():
-            return "bad_answer", error.message
-        case aiohttp.ClientPayloadError() | ValueError():
-            return "bad_answer", str(error)
+        case AddressRefused():
+            return Failed("address_refused", said, retryable=False)
+        case NameUnknown():
+            return Failed("name_unknown", said)
+        case ssl.SSLError():
+            return Failed("tls", said)
+        case BadAnswer():
+            return Failed("bad_answer", said)
         case _:
-            return "network", f"{type(error).__name__}: {error}"
+            return Failed("network", bounded(f"{type(error).__name__}: {error}", secrets))
 
 
 def _secrets(url: URL, headers: dict[str, str]) -> tuple[str, ...]:
