@@ -17,12 +17,14 @@ from wakeline.core.subscription import Filters, Subscription, SubscriptionKey, T
 from wakeline.core.wake import Wake
 from wakeline.core.wake_queries import DeliveryList, DueDeliveries, DueSubscriptions
 from wakeline.core.waking import WakeRules
+from wakeline.flow.at_once import AtOnce
 from wakeline.flow.deliver import Claim, Settle, Settled
 from wakeline.flow.match import Flush
 from wakeline.flow.plan import Planned, Stamp
 from wakeline.runtime.matcher import Matcher
 
 FOREVER = 2**60
+CLAIMS = frozenset({Target.WEBHOOK, Target.MCP})
 URL = "https://receiver.example/wake"
 
 
@@ -56,18 +58,22 @@ def subscription(workspace: Workspace, handle: str, **fields: Any) -> Subscripti
 
 
 class Bell:
-    """`claims` empty: it plans and leaves the deliveries to others."""
+    """`at_once`: as far as the store can, which PostgreSQL cannot; there everything is found by the matcher."""
 
-    def __init__(self, store: Store, workspace: Workspace, *, node: str = "local", **rules: Any) -> None:
+    def __init__(
+        self, store: Store, workspace: Workspace, *, node: str = "local", at_once: bool = True, **rules: Any
+    ) -> None:
         self.store, self.workspace = store, workspace
         self.rules = WakeRules(**rules)
         self.node = node
         self.here: frozenset[str] = frozenset()
         self._planned: list[Planned] = []
         self.matcher = Matcher(store, self.rules, self._stamp, self._planned.extend)
+        if at_once:
+            store.follow_up(AtOnce(self.rules, node, CLAIMS), self._planned.extend, lambda _planned: None)
 
     def _stamp(self, _workspace_id: int, handles: set[str]) -> Stamp:
-        return Stamp(new_id(), self.node, frozenset({Target.WEBHOOK, Target.MCP}), self.here & handles)
+        return Stamp(new_id(), self.node, CLAIMS, self.here & handles)
 
     def stamp(self) -> Stamp:
         return self._stamp(0, set(self.here))

@@ -127,7 +127,8 @@ async def test_two_nodes_that_match_the_same_stretch_wake_once(place: Place, bel
 
 
 @pytest.mark.guarantee("G-WAKE-ONCE")
-async def test_a_restart_matches_what_was_left_and_nothing_twice(bell: Bell) -> None:
+async def test_a_restart_matches_what_was_left_and_nothing_twice(store: Store, workspace: Workspace) -> None:
+    bell = Bell(store, workspace, at_once=False)
     await bell.subscribe("@bob", coalesce_window=0)
     await send(bell.store, agent(bell.workspace, "@ann"), "@bob")
     [first] = await bell.match()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from wakeline.core.log import CONTROL, THREAD_STREAM, LogEntry
@@ -22,6 +24,18 @@ class Appended(msgspec.Struct, frozen=True):
     control: list[LogEntry]
     entries: list[Entry] | None = None  # as `LogAfter` would read them
     audience: Audience = {}  # as `LogMembers` would tell
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Packed whole on its way from another process: a third of the time that pickling its rows takes."""
+        return _unpacked, (_pack(self),)
+
+
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder(Appended).decode
+
+
+def _unpacked(packed: bytes) -> Appended:
+    return _unpack(packed)
 
 
 def appended(picture: Picture, *, whole: bool) -> Appended:

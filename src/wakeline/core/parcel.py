@@ -7,7 +7,7 @@ the store: whether there is another attempt is decided by who gave it the parcel
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -76,6 +76,12 @@ Result = Accepted | Refused | Failed | Uncertain | Absent
 
 class Adapter(Protocol):
     async def deliver(self, parcel: Parcel) -> Result: ...
+
+
+@runtime_checkable
+class Prepares(Protocol):
+    def prepare(self, parcel: Parcel) -> None:
+        """It will probably have to be delivered in a moment.  Nothing that a receiver could notice as an event."""
 
 
 def mark_of(event_id: str) -> str:

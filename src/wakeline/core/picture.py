@@ -224,6 +224,13 @@ class Picture:
             self.holders.setdefault(role, []).append(handle)
         self.changes = Changes()
 
+    def inherit(self, before: Picture) -> None:
+        """What was written just before is known too, without being loaded."""
+        self.messages = {**before.messages, **self.messages}
+        self.receipts = {**before.receipts, **self.receipts}
+        self.threads = {**before.threads, **self.threads}
+        self.members = {**before.members, **self.members}
+
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def members_of(self, thread_id: str) -> list[str]:

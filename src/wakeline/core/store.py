@@ -40,6 +40,26 @@ class Command(Protocol[A_co]):
     def decide(self, picture: Picture) -> A_co: ...
 
 
+class Read(Protocol):
+    """Read on the spot, also what the open transaction has just written."""
+
+    def __call__(self, query: Query[R]) -> list[R]: ...
+
+
+class FollowUp(Protocol):
+    """What may be decided in the transaction that grew a log, after it grew.  It travels to whoever writes."""
+
+    def is_wanted(self, read: Read, workspace_id: int) -> bool:
+        """Holds until a subscription changes."""
+        ...
+
+    def may_follow(self, read: Read, workspace_id: int, last_log_id: int) -> bool:
+        """Is there nothing before this row that somebody else has still to do?"""
+        ...
+
+    def command(self, read: Read, workspace_id: int, after: int, until: int, now: int) -> Command[Any] | None: ...
+
+
 class Search(msgspec.Struct, frozen=True):
     """Phrases that must all occur, in what the reader may see."""
 
@@ -63,6 +83,13 @@ class Store(Protocol):
 
     def on_commit(self, doorbell: Doorbell, hear: Hear | None = None, wants: Wants | None = None) -> None:
         """Ring after every commit that grew the log, unless `hear` was offered what was appended and took it."""
+        ...
+
+    def follow_up(self, follow_up: FollowUp, hear: Callable[[Any], None], expect: Callable[[Any], None]) -> None:
+        """Where one process writes, decide this together with what grew the log, and hear its answer; `expect` it
+        before, perhaps: it counts only when it is heard.  A store with several writers need not: whoever follows the
+        log finds everything.
+        """
         ...
 
     async def now(self) -> int:

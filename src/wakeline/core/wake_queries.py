@@ -20,6 +20,7 @@ class MatchedMessage(msgspec.Struct, frozen=True, array_like=True):
     filters: str
     rung_at: int | None
     coalesce_window: int | None
+    target: str
     ringing: int
     message_id: str
     thread_id: str
@@ -52,7 +53,10 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WakeMessages(Query[MatchedMessage], frozen=True):
-    """Messages of a stretch of the log, with each subscription of a receiver that one of their keys finds."""
+    """Messages of a stretch of the log, with each subscription of a receiver that one of their keys finds.
+
+    What was matched already, at once, is left out.
+    """
 
     workspace_id: int
     after: int

@@ -12,10 +12,12 @@ from typing import Any
 import msgspec
 
 from wakeline.core import event
+from wakeline.core.instant import SECOND
 from wakeline.core.log import LogEntry
 from wakeline.core.message import EVERYONE, ROLE_PREFIX
 from wakeline.core.subscription import EventFacts, Filters, Subscription, Trigger, matches, parse_filters
 from wakeline.core.wake_queries import MatchedMessage
+from wakeline.core.waking import WakeRules
 from wakeline.flow.match import Found
 
 _encode = msgspec.json.Encoder().encode
@@ -44,6 +46,12 @@ def find_messages(rows: Iterable[MatchedMessage]) -> list[Found]:
         if matches(_filters(row.filters), _facts(row)):
             found[row.subscription_id, row.log_id] = to_found(row)
     return list(found.values())
+
+
+def cannot_ring(row: MatchedMessage, rules: WakeRules, now: int) -> bool:
+    """Inside its window, or with a delivery under way: its wakes only gather."""
+    seconds = rules.coalesce_seconds if row.coalesce_window is None else row.coalesce_window
+    return bool(row.ringing) or (row.rung_at is not None and now < row.rung_at + seconds * SECOND)
 
 
 @lru_cache(maxsize=4096)

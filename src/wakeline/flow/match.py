@@ -46,7 +46,7 @@ class Found(msgspec.Struct, frozen=True):
 
 class Match(msgspec.Struct, frozen=True):
     workspace_id: int
-    until: int  # every row up to here was looked at
+    until: int | None  # every row up to here was looked at; None: at once, and the cursor stays where it is
     found: tuple[Found, ...]
     again: tuple[str, ...]  # subscriptions whose holds may have ended
     quiet: frozenset[str]  # subscriptions that cannot ring now: what they hold need not be loaded
@@ -54,19 +54,23 @@ class Match(msgspec.Struct, frozen=True):
     stamp: Stamp
 
     def needs(self, needs: Needs) -> None:
-        needs.consumers.add(CONSUMER)
+        if self.until is not None:
+            needs.consumers.add(CONSUMER)
         found = {event.subscription_id for event in self.found}
         needs.subscriptions.update(found & self.quiet)
         evidence.need_plans(needs, (found - self.quiet) | set(self.again))
         # The first events of a subscription are not stored yet, so their receipts are asked for by name.
-        needs.receipts.update((event.message_id, event.handle) for event in self.found if event.message_id is not None)
+        if self.until is not None:  # else they were written just now
+            needs.receipts.update(
+                (event.message_id, event.handle) for event in self.found if event.message_id is not None
+            )
 
     def decide(self, picture: Picture) -> list[Planned]:
         before = picture.consumers.get(CONSUMER)
         passed = before.last_log_id if before is not None else 0
         fresh = [event for event in self.found if event.log_id > passed]
         waiting = {event.subscription_id for event in fresh if self._queue(picture, event)}
-        if self.until > passed:
+        if self.until is not None and self.until > passed:
             picture.put_consumer(Consumer(self.workspace_id, CONSUMER, self.until))
         due = [one for one in waiting if self._is_due(picture, one)]
         planned = [plan(picture, one, self.rules, self.stamp) for one in dict.fromkeys([*due, *self.again])]

@@ -33,7 +33,7 @@ from wakeline.core.subscription import (
 from wakeline.core.wake import Wake, WakeState
 from wakeline.errors import RateLimited
 from wakeline.flow.match import CONSUMER, Found, new_wake
-from wakeline.flow.plan import confirmed_to, open_deliveries
+from wakeline.flow.plan import confirmed_to, open_deliveries, open_wakes
 from wakeline.flow.subscribe import Route, create, new, record, require_room
 
 _replace = msgspec.structs.replace
@@ -178,5 +178,7 @@ def _is_open(picture: Picture, wake: Wake) -> bool:
 
 def registered(picture: Picture, row: Subscription, was: str | None = None) -> Registered:
     passed = picture.consumers.get(CONSUMER)
-    reached = max(row.from_log_id, 0 if passed is None else passed.last_log_id)
+    # What was matched at once is ahead of the matcher.
+    known = (wake.log_id for wake in open_wakes(picture, row.subscription_id))
+    reached = max(row.from_log_id, 0 if passed is None else passed.last_log_id, *known)
     return Registered(row, picture.workspace.epoch, confirmed_to(picture, row, reached), was)

@@ -2,7 +2,7 @@
 
 Where nobody subscribes nothing is read until the log tells of the first subscription.  The cursor is stored with the
 wakes that it led to; a stretch without any moves it in memory, and `save` stores that now and then, so that pruning can
-go on.
+go on.  What was matched in the transaction of its post (`flow/at_once.py`) is not found again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from wakeline.core.bridge_queries import AnsweredRings, ReadRings
-from wakeline.core.instant import SECOND
 from wakeline.core.log import LogEntry
 from wakeline.core.queries import ConsumerCursor, WorkspaceById
 from wakeline.core.store import Store
@@ -24,7 +23,7 @@ from wakeline.core.wake_queries import (
     WakeRows,
 )
 from wakeline.core.waking import WakeRules
-from wakeline.flow.find import ENDS_HOLDS, find_messages, find_occurrence, occurrence
+from wakeline.flow.find import ENDS_HOLDS, cannot_ring, find_messages, find_occurrence, occurrence
 from wakeline.flow.match import CONSUMER, Found, Match
 from wakeline.flow.observe import Replied
 from wakeline.flow.plan import Planned, Stamp
@@ -124,13 +123,8 @@ class Matcher:
         self, workspace_id: int, until: int, found: list[Found], again: list[str], messages: list[MatchedMessage]
     ) -> None:
         now = await self._store.now()
-        quiet = frozenset(row.subscription_id for row in messages if self._cannot_ring(row, now))
+        quiet = frozenset(row.subscription_id for row in messages if cannot_ring(row, self._rules, now))
         stamp = self._stamp(workspace_id, {one.handle for one in found})
         command = Match(workspace_id, until, tuple(found), tuple(again), quiet - set(again), self._rules, stamp)
         self._carry(await self._store.submit(command))
         self._stored[workspace_id] = until
-
-    def _cannot_ring(self, row: MatchedMessage, now: int) -> bool:
-        """Inside its window, or with a delivery under way: its wakes only gather."""
-        seconds = self._rules.coalesce_seconds if row.coalesce_window is None else row.coalesce_window
-        return bool(row.ringing) or (row.rung_at is not None and now < row.rung_at + seconds * SECOND)

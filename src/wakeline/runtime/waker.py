@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from wakeline.core.bridge_queries import LapsedRings, Poked, WakesToPoke
 from wakeline.core.instant import SECOND
 from wakeline.core.log import LogEntry
-from wakeline.core.parcel import Adapter, Failed, Parcel, Result
+from wakeline.core.parcel import Adapter, Failed, Parcel, Prepares, Result
 from wakeline.core.queries import AllWorkspaces
 from wakeline.core.store import Store
 from wakeline.core.subscription import Target
@@ -29,6 +29,7 @@ from wakeline.core.wake_queries import (
 )
 from wakeline.core.waking import WakeRules
 from wakeline.errors import Unavailable, WakelineError
+from wakeline.flow.at_once import AtOnce
 from wakeline.flow.deliver import Claim, Settle
 from wakeline.flow.match import Flush
 from wakeline.flow.observe import Poke
@@ -78,6 +79,7 @@ class Waker:
         self._handles: set[tuple[int, str]] = set()  # receivers with a connection to this node
         self._ring.set()
         store.on_commit(self.look)
+        store.follow_up(AtOnce(rules, node, frozenset(adapters)), self._carry_all, self._expect)
 
     # -- doorbells ----------------------------------------------------------------------------------------------------
 
@@ -226,6 +228,13 @@ class Waker:
             self._carry_all(await self._store.submit(command))
 
     # -- carrying -----------------------------------------------------------------------------------------------------
+
+    def _expect(self, planned: Sequence[Planned]) -> None:
+        """What we shall probably have to bring out in a moment."""
+        for one in planned:
+            adapter = self._adapters[one.delivery.target]
+            if isinstance(adapter, Prepares) and not self._carrying.locked():
+                adapter.prepare(self._pack(one))
 
     def _carry_all(self, planned: Sequence[Planned]) -> None:
         for one in planned:

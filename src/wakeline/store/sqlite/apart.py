@@ -5,7 +5,9 @@ did a third of what the loop does without one.  Here the loop only packs command
 
 A frame is a length and a pickle; both ends are the same program, and nobody else has the socket.  Commands go in frames
 of whatever was submitted in one turn of the loop; the writer takes all the frames that wait as one batch and answers
-them in order, so that nothing needs a number.
+them in order, so that nothing needs a number.  Where a batch was followed up, the answers go out before the commit, as
+a draft, so that the server can prepare what comes next while the disk works; a short frame after the commit says that
+they hold, or what holds instead.
 
 - The server dies, however: the writer reads the end of its input, after the transaction that is under way, and ends.
 - The writer dies: what it was sent may or may not be written, and its senders are told so (`outcome: unknown`); an
@@ -25,14 +27,14 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from wakeline.core.store import Wants
+from wakeline.core.store import FollowUp, Wants
 from wakeline.errors import Unavailable, WakelineError
-from wakeline.store.sqlite.commits import MAX_BATCH, Asked, Commits
+from wakeline.store.sqlite.commits import MAX_BATCH, Asked, Carried, Commits
 from wakeline.store.sqlite.connection import connect
 from wakeline.store.sqlite.writer import OnCommit, settle, stopping, tell
 
@@ -43,6 +45,9 @@ CHUNK_BYTES = 1 << 20
 BUFFER_BYTES = 1 << 20
 UNDER_LOAD, MOST_OF, MOMENT_SECONDS = 16, 0.8, 0.0005
 AGAIN_SECONDS = 1.0  # before a third writer, when the second did not even begin
+# Each subquery of a load gets a small cache of pages, and frees it.  A heap that is given back to the system every time
+# and taken again costs more than the load.
+HEAP = {"MALLOC_TRIM_THRESHOLD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
 # Commands leave hardly any cycles behind; looking for them more often costs a tenth of the time.
 GARBAGE_THRESHOLDS = (20_000, 20, 50)
 
@@ -83,11 +88,27 @@ class Frames:
 def serve(line: socket.socket, commits: Commits) -> None:
     frames, before = Frames(line), 0
     while (waiting := _gather(frames, line, before)) is not None:
-        asked: list[Asked] = [one for _, _, some in waiting for one in some]
-        before, whole = len(asked), any(wanted for _, wanted, _ in waiting)
+        asked: list[Asked] = [one for *_, some in waiting for one in some]
+        before, whole = len(asked), any(wanted for _, wanted, *_ in waiting)
+        for _, _, follow_up, _ in waiting:
+            commits.follow_up = follow_up or commits.follow_up
         for at in range(0, len(asked), MAX_BATCH):
-            outcomes, appended = commits.serve(asked[at : at + MAX_BATCH], waiting[-1][0], whole=whole)
-            line.sendall(pack((outcomes, appended, commits.trouble)))
+            drafts = Drafts(line)
+            carried = commits.serve(asked[at : at + MAX_BATCH], waiting[-1][0], whole=whole, draft=drafts.send)
+            line.sendall(pack((None if carried is drafts.last else carried, commits.trouble)))
+            commits.learn()
+
+
+class Drafts:
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+        self.last: Carried | None = None
+
+    def send(self, carried: Carried) -> None:
+        *_, followed = carried
+        if followed:
+            self.last = carried
+            self._line.sendall(pack((carried,)))
 
 
 def _gather(frames: Frames, line: socket.socket, before: int) -> list[Any] | None:
@@ -125,11 +146,19 @@ def main() -> None:
 
 
 class ProcessWriter:
-    def __init__(self, database: Path, clock: Callable[[], int], on_commit: OnCommit, wants: Wants) -> None:
+    def __init__(
+        self,
+        database: Path,
+        clock: Callable[[], int],
+        on_commit: OnCommit,
+        wants: Wants,
+        on_draft: Callable[[Sequence[Any]], None],
+    ) -> None:
         self._database = database
         self._clock = clock
         self._on_commit = on_commit
         self._wants = wants
+        self._on_draft = on_draft
         self._loop = asyncio.get_running_loop()
         self._waiting: list[tuple[Asked, asyncio.Future[Any]]] = []  # not sent yet
         self._sent: deque[asyncio.Future[Any]] = deque()  # in the order in which they will be answered
@@ -137,6 +166,9 @@ class ProcessWriter:
         self._closed = False
         self._ended = self._loop.create_future()
         self._has_answered = False
+        self._draft: Carried = ([], [], [])
+        self.follow_up: FollowUp | None = None
+        self._told_to_follow: FollowUp | None = None
         self._line: socket.socket | None = None
         self.trouble: WakelineError | None = None
         self._start()
@@ -174,7 +206,8 @@ class ProcessWriter:
         command = [sys.executable, "-P", "-m", "wakeline.store.sqlite.apart", str(self._database)]
         try:
             with theirs:
-                self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
+                environ = {**os.environ, **HEAP}
+                self._process = subprocess.Popen(command, stdin=theirs.fileno(), stdout=subprocess.DEVNULL, env=environ)
         except OSError as error:
             line.close()
             self._give_up(f"The writer cannot be started ({error.strerror}); nothing was written.")
@@ -182,7 +215,7 @@ class ProcessWriter:
         line.setblocking(False)
         self._line = line
         self._frames = Frames(line)
-        self._has_answered, self._unsent = False, bytearray()
+        self._has_answered, self._told_to_follow, self._unsent = False, None, bytearray()
         self._loop.add_reader(line, self._receive, line)
         self._flush()
 
@@ -225,7 +258,9 @@ class ProcessWriter:
         if self._waiting:
             waiting, self._waiting = self._waiting, []
             self._sent.extend(future for _, future in waiting)
-            self._unsent += pack((self._clock(), self._wants(), [asked for asked, _ in waiting]))
+            news = None if self.follow_up is self._told_to_follow else self.follow_up
+            self._told_to_follow = self.follow_up
+            self._unsent += pack((self._clock(), self._wants(), news, [asked for asked, _ in waiting]))
         self._send(line)
 
     def _send(self, line: socket.socket) -> None:
@@ -251,9 +286,14 @@ class ProcessWriter:
         if frames is None:
             self._lost(line)
             return
-        for outcomes, appended, trouble in frames:
-            self.trouble, self._has_answered = trouble, True
-            tell(self._on_commit, appended, [(self._sent.popleft(), outcome) for outcome in outcomes])
+        for carried, *trouble in frames:
+            self._draft = carried or self._draft
+            outcomes, _, followed = self._draft
+            if trouble:  # else it is a draft
+                [self.trouble], self._has_answered = trouble, True
+                tell(self._on_commit, self._draft, [self._sent.popleft() for _ in outcomes])
+            else:
+                self._on_draft(followed)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,19 @@ go wrong, and what then happens:
 - Another program holds the database: the batch waits for it a while.  Once that was in vain, the ones after it are
   refused almost at once, until a write gets through again: nobody waits for a wait that has already failed.
 - We are killed: nothing of the open transaction is on disk and nobody was answered.
+
+What grew the log may be followed up in the same transaction (`core/store.py`).  If that fails, the batch is carried
+without: whoever follows the log does it then.
+
+What will be answered is known before it is written and synced.  Whoever wants it that early gets it as a draft, to
+prepare the answers while the disk works; it counts for nothing until the commit.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -26,23 +33,26 @@ import msgspec
 from wakeline.core.appended import Appended, appended
 from wakeline.core.batch import decide_all, needs_of
 from wakeline.core.picture import Changes, Picture
-from wakeline.core.store import Command
+from wakeline.core.store import Command, FollowUp
 from wakeline.errors import Internal, Unavailable, WakelineError
 from wakeline.store import statements
 from wakeline.store.chores import Step
 from wakeline.store.sqlite.connection import BUSY_MILLISECONDS, transaction, translate
 from wakeline.store.sqlite.facts import Loader
+from wakeline.store.sqlite.reading import execute, rows
 
 _log = logging.getLogger(__name__)
 
 MAX_BATCH = 512  # of what is asked for at once
 HURRIED_MILLISECONDS = 50
 _TABLES = ("log", *(name for name in Changes.__slots__ if name not in ("log", "refusals")), "refusals")
-_rows = attrgetter(*_TABLES)
+_changed = attrgetter(*_TABLES)
 _astuple = msgspec.structs.astuple
 
 Asked = Command[Any] | tuple[Step, ...]  # a command, or statements that are nobody's decision
-Carried = tuple[list[Any], list[Appended]]  # an outcome for each command, and what was appended to the log
+# An outcome for each command, what was appended to the log, and what following it up has answered.
+Carried = tuple[list[Any], list[Appended], list[Any]]
+Draft = Callable[[Carried], None]
 
 
 class Commits:
@@ -51,43 +61,68 @@ class Commits:
         self._loader = Loader(connection)
         self._put = {name: statements.load("sqlite", f"put_{name}").text for name in _TABLES}
         self._close_batch = statements.load("sqlite", "close_batch").text
+        self._written: list[Picture] = []  # committed, and not learned from yet
+        self._followed: dict[int, int] = {}  # by workspace: the row up to which nothing is left to follow up
+        self.follow_up: FollowUp | None = None
         self.trouble: WakelineError | None = None  # why the last write failed; None once one succeeds
 
     # -- what is asked of it ------------------------------------------------------------------------------------------
 
-    def serve(self, asked: Sequence[Asked], now: int, *, whole: bool) -> Carried:
+    def serve(self, asked: Sequence[Asked], now: int, *, whole: bool, draft: Draft | None = None) -> Carried:
         """In order: commands that stand together in one transaction, chores each in their own."""
-        outcomes: list[Any] = []
-        told: list[Appended] = []
+        if not any(isinstance(one, tuple) for one in asked):
+            return self.carry(asked, now, whole=whole, draft=draft)  # type: ignore[arg-type]  # no chores, so commands
+        parts: list[Carried] = []
         for are_steps, run in groupby(asked, lambda one: isinstance(one, tuple)):
             if are_steps:
-                outcomes += [self.run(steps) for steps in run]  # type: ignore[arg-type]  # the key says so
+                parts.append(([self.run(steps) for steps in run], [], []))  # type: ignore[arg-type]  # the key says so
             else:
-                ours, rows = self.carry(list(run), now, whole=whole)  # type: ignore[arg-type]  # and here
-                outcomes += ours
-                told += rows
-        return outcomes, told
+                parts.append(self.carry(list(run), now, whole=whole))  # type: ignore[arg-type]  # and here
+        return _joined(parts)
 
-    def carry(self, commands: Sequence[Command[Any]], now: int, *, whole: bool) -> Carried:
+    def carry(self, commands: Sequence[Command[Any]], now: int, *, whole: bool, draft: Draft | None = None) -> Carried:
         """All of them in one transaction, if they let us.  `whole`: somebody wants to hear what was appended."""
         try:
-            carried = self._commit(commands, now, whole=whole)
+            return self._carry(commands, now, self.follow_up, whole=whole, draft=draft)
         except Exception as error:  # noqa: BLE001 - whatever it is, we go on and everybody is answered
-            self._loader.forget()
             failure = _failure(error)
-            if not isinstance(failure, Unavailable) and len(commands) > 1:
-                return self._carry_each(commands, now, whole=whole)
-            self._note(failure)
-            return [failure.again() for _ in commands], []
+            if isinstance(failure, Unavailable):
+                return self._refuse(commands, failure)
+        return _joined(self._carry_alone(command, now, whole=whole) for command in commands)
+
+    def _carry_alone(self, command: Command[Any], now: int, *, whole: bool) -> Carried:
+        """And with nothing after it, so that it can fail only by itself."""
+        try:
+            return self._carry([command], now, None, whole=whole)
+        except Exception as error:  # noqa: BLE001 - as above
+            return self._refuse([command], _failure(error))
+
+    def _carry(
+        self,
+        commands: Sequence[Command[Any]],
+        now: int,
+        follow_up: FollowUp | None,
+        *,
+        whole: bool,
+        draft: Draft | None = None,
+    ) -> Carried:
+        self.learn()
+        try:
+            carried = self._commit(commands, now, follow_up, whole=whole, draft=draft)
+        except Exception:
+            self._loader.forget()
+            self._followed.clear()
+            raise
         self._note(None)
         return carried
 
-    def _carry_each(self, commands: Sequence[Command[Any]], now: int, *, whole: bool) -> Carried:
-        carried = [self.carry([command], now, whole=whole) for command in commands]
-        return [one for outcomes, _ in carried for one in outcomes], [one for _, told in carried for one in told]
+    def _refuse(self, commands: Sequence[Command[Any]], failure: WakelineError) -> Carried:
+        self._note(failure)
+        return [failure.again() for _ in commands], [], []
 
     def run(self, steps: Sequence[Step]) -> list[int] | WakelineError:
         """Statements that are nobody's decision, alone in a transaction: how many rows each changed."""
+        self._written.clear()
         self._loader.forget()
         try:
             with transaction(self._connection):
@@ -100,8 +135,7 @@ class Commits:
         return counts
 
     def _execute(self, name: str, parameters: Mapping[str, Any]) -> int:
-        statement = statements.load("sqlite", name)
-        self._connection.execute(statement.text, tuple(parameters[key] for key in statement.parameters)).fetchall()
+        execute(self._connection, name, parameters).fetchall()
         return self._connection.changes()
 
     def _note(self, trouble: WakelineError | None) -> None:
@@ -112,10 +146,25 @@ class Commits:
 
     # -- one transaction ----------------------------------------------------------------------------------------------
 
-    def _commit(self, commands: Sequence[Command[Any]], now: int, *, whole: bool) -> Carried:
+    def learn(self) -> None:
+        """Remember what the last batch wrote.  Once its senders are answered: none of them waits for this."""
+        for picture in self._written:
+            self._loader.wrote(picture)
+        self._written.clear()
+
+    def _commit(
+        self,
+        commands: Sequence[Command[Any]],
+        now: int,
+        follow_up: FollowUp | None,
+        *,
+        whole: bool,
+        draft: Draft | None,
+    ) -> Carried:
         """A workspace at a time, each over its own picture."""
         outcomes: list[Any] = [None] * len(commands)
         pictures: list[Picture] = []
+        followed: list[Any] = []
         with transaction(self._connection):
             self._loader.begin()
             for workspace_id in dict.fromkeys(command.workspace_id for command in commands):
@@ -125,12 +174,47 @@ class Commits:
                     outcomes[n] = answer
                 self._write(picture)
                 pictures.append(picture)
-        for picture in pictures:
-            self._loader.wrote(picture)
-        return outcomes, [appended(picture, whole=whole) for picture in pictures if picture.changes.log]
+                if follow_up is not None and picture.changes.log:
+                    for more, answer in self._follow(picture, follow_up, now):
+                        pictures.append(more)
+                        followed.append(answer)
+            carried = (
+                outcomes,
+                [appended(picture, whole=whole) for picture in pictures if picture.changes.log],
+                followed,
+            )
+            if draft is not None:
+                draft(carried)
+        self._written = pictures
+        return carried
 
-    def _decide(self, workspace_id: int, commands: Sequence[Command[Any]], now: int) -> tuple[Picture, list[Any]]:
+    def _follow(self, picture: Picture, follow_up: FollowUp, now: int) -> Iterator[tuple[Picture, Any]]:
+        """What follows from what was just written, written too."""
+        workspace_id, before, last = picture.workspace.workspace_id, picture.workspace.last_log_id, picture.last_log_id
+        read = partial(rows, self._connection)
+        watched = self._loader.watched
+        if workspace_id not in watched:
+            watched[workspace_id] = follow_up.is_wanted(read, workspace_id)
+        if not watched[workspace_id]:
+            return
+        if self._followed.get(workspace_id) != before and not follow_up.may_follow(read, workspace_id, before):
+            return
+        self._followed[workspace_id] = last
+        command = follow_up.command(read, workspace_id, before, last, now) if picture.changes.messages else None
+        if command is not None:
+            more, [answer] = self._decide(workspace_id, [command], now, picture)
+            if isinstance(answer, WakelineError):
+                raise answer
+            self._write(more)
+            self._followed[workspace_id] = more.last_log_id
+            yield more, answer
+
+    def _decide(
+        self, workspace_id: int, commands: Sequence[Command[Any]], now: int, before: Picture | None = None
+    ) -> tuple[Picture, list[Any]]:
         picture = Picture(self._loader.load(workspace_id, needs_of(commands), now))
+        if before is not None:
+            picture.inherit(before)
         return picture, decide_all(commands, picture)
 
     def _write(self, picture: Picture) -> None:
@@ -138,13 +222,21 @@ class Commits:
         changes = picture.changes
         if not changes:
             return
-        for name, rows in zip(_TABLES, _rows(changes), strict=True):
-            if rows:
-                values = rows if name == "log" else rows.values()
+        for name, changed in zip(_TABLES, _changed(changes), strict=True):
+            if changed:
+                values = changed if name == "log" else changed.values()
                 self._connection.executemany(self._put[name], [_astuple(row) for row in values])
         if changes.principals:
             _write_roles(self._connection, picture)
         self._connection.execute(self._close_batch, (picture.last_log_id, picture.workspace.workspace_id))
+
+
+def _joined(parts: Iterable[Carried]) -> Carried:
+    joined: Carried = ([], [], [])
+    for part in parts:
+        for whole, some in zip(joined, part, strict=True):
+            whole.extend(some)
+    return joined
 
 
 def _failure(error: Exception) -> WakelineError:

@@ -91,6 +91,7 @@ class Loader:
         self._connection = connection
         self._known: dict[int, Known] = {}
         self._others = 0  # changes when another connection has committed
+        self.watched: dict[int, bool] = {}  # by workspace: does anybody want what follows from its log?
 
     def begin(self) -> None:
         """In the transaction, before the first load: what somebody else has changed is not known any more."""
@@ -103,12 +104,12 @@ class Loader:
         needs.messages |= needs.receipts_of | {message_id for message_id, _ in needs.receipts}
         known = self._known.get(workspace_id)
         lacked = needs if known is None else known.lacks(needs)
-        if known is not None and not _asked(lacked):
+        if known is not None and lacked is None:
             return known.facts(needs, now)
-        read = self._read(workspace_id, lacked, now)
+        read = self._read(workspace_id, lacked or needs, now)
         if known is None:
             known = self._known[workspace_id] = Known(read.workspace)
-        known.read(lacked, read)
+        known.read(lacked or needs, read)
         return known.facts(needs, now, read)
 
     def wrote(self, picture: Picture) -> None:
@@ -116,12 +117,15 @@ class Loader:
         known = self._known.get(picture.workspace.workspace_id)
         if known is not None:
             known.wrote(picture)
+        if picture.changes.subscriptions:
+            self.watched.pop(picture.workspace.workspace_id, None)
         if sum(known.learned for known in self._known.values()) > MAX_LEARNED:
             self.forget()
 
     def forget(self) -> None:
         """After, or before, anything but a batch that was committed."""
         self._known.clear()
+        self.watched.clear()
 
     def _read(self, workspace_id: int, needs: Needs, now: int) -> Facts:
         statement, kinds = _statement(_asked(needs))

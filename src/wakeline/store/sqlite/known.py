@@ -9,6 +9,7 @@ grants, blocks and causes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -20,6 +21,8 @@ from wakeline.core.records import Block, Bucket, Cause, Grant
 from wakeline.core.thread import Member, Thread
 
 _replace = msgspec.structs.replace
+_KEPT = ("handles", "roles", "guests", "threads", "audience_keys", "senders")
+_others = attrgetter(*(name for name in Needs.__struct_fields__ if name not in _KEPT))
 
 
 class _Sender:
@@ -58,8 +61,17 @@ class Known:
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
-    def lacks(self, needs: Needs) -> Needs:
-        """What of this must still be read."""
+    def lacks(self, needs: Needs) -> Needs | None:
+        """What of this must still be read; None if nothing is, as for most posts."""
+        if not any(_others(needs)) and (
+            needs.handles <= self._principals.keys()
+            and needs.roles <= self._holders.keys()
+            and needs.threads <= self._threads.keys()
+            and needs.audience_keys <= self._thread_ids.keys()
+            and needs.senders <= self._senders.keys()
+            and all(self._is_member(thread_id, handle) for thread_id, handle in needs.guests)
+        ):
+            return None
         return _replace(
             needs,
             handles=needs.handles - self._principals.keys(),

@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
-import msgspec
 
 from wakeline.core.appended import Appended
 from wakeline.core.message import Message
 from wakeline.core.queries import Query
-from wakeline.core.store import Command, Doorbell, Hear, Search, Wants
+from wakeline.core.store import Command, Doorbell, FollowUp, Hear, Search, Wants
 from wakeline.errors import WakelineError
-from wakeline.store import statements
 from wakeline.store.chores import Chores, Step
 from wakeline.store.sqlite.apart import ProcessWriter
 from wakeline.store.sqlite.connection import connect, prepare, translated
+from wakeline.store.sqlite.reading import execute, rows
 from wakeline.store.sqlite.search import SearchIndex
 from wakeline.store.sqlite.writer import ThreadWriter, Writer
 
@@ -44,10 +43,12 @@ class SqliteStore(Chores):
         self._pool = ThreadPoolExecutor(max_workers=3, thread_name_prefix="wakeline-reader")
         self._pooled: list[apsw.Connection] = []
         self._closing = False
+        self._hear_followed: Callable[[Any], None] = lambda _answer: None
+        self._expect_followed: Callable[[Any], None] = lambda _answer: None
         self._writer: Writer
         if apart:
             writing.close()
-            self._writer = ProcessWriter(database, clock, self._ring, self._wanted)
+            self._writer = ProcessWriter(database, clock, self._ring, self._wanted, self._expect)
         else:
             self._writer = ThreadWriter(writing, clock, self._ring, self._wanted)
 
@@ -72,11 +73,21 @@ class SqliteStore(Chores):
     def _wanted(self) -> bool:
         return any(wants() for _, _, wants in self._doorbells if wants is not None)
 
-    def _ring(self, batch: Sequence[Appended]) -> None:
+    def follow_up(self, follow_up: FollowUp, hear: Callable[[Any], None], expect: Callable[[Any], None]) -> None:
+        self._hear_followed, self._expect_followed = hear, expect
+        self._writer.follow_up = follow_up
+
+    def _ring(self, batch: Sequence[Appended], followed: Sequence[Any]) -> None:
+        for answer in followed:
+            self._hear_followed(answer)
         for appended in batch:
             for doorbell, hear, _ in self._doorbells:
                 if hear is None or not hear(appended):
                     doorbell(appended.workspace_id)
+
+    def _expect(self, followed: Sequence[Any]) -> None:
+        for answer in followed:
+            self._expect_followed(answer)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -84,8 +95,8 @@ class SqliteStore(Chores):
         return self._clock()
 
     async def read(self, query: Query[R]) -> list[R]:
-        [rows] = await self.read_together(query)
-        return rows
+        [found] = await self.read_together(query)
+        return found
 
     async def read_together(self, *queries: Query[Any]) -> list[list[Any]]:
         if all(_is_bounded(query) for query in queries):
@@ -102,25 +113,16 @@ class SqliteStore(Chores):
     def _read(self, connection: apsw.Connection, queries: Sequence[Query[Any]]) -> list[list[Any]]:
         with translated():
             if len(queries) == 1:
-                return [self._rows(connection, queries[0])]
+                return [rows(connection, queries[0])]
             connection.execute("BEGIN")
             try:
-                return [self._rows(connection, query) for query in queries]
+                return [rows(connection, query) for query in queries]
             finally:
                 connection.execute("COMMIT")
 
-    def _rows(self, connection: apsw.Connection, query: Query[Any]) -> list[Any]:
-        make = type(query).row
-        rows = self._execute(connection, query.statement(), msgspec.structs.asdict(query)).fetchall()
-        return [make(*row) for row in rows]
-
-    def _execute(self, connection: apsw.Connection, name: str, parameters: Mapping[str, Any]) -> apsw.Cursor:
-        statement = statements.load("sqlite", name)
-        return connection.execute(statement.text, tuple(parameters[key] for key in statement.parameters))
-
     async def fetch(self, statement: str, parameters: Mapping[str, Any]) -> list[Any]:
         with translated():
-            return self._execute(self._reading, statement, parameters).fetchall()
+            return execute(self._reading, statement, parameters).fetchall()
 
     # -- search -------------------------------------------------------------------------------------------------------
 

@@ -19,14 +19,16 @@ from typing import Any, Protocol
 import apsw
 
 from wakeline.core.appended import Appended
-from wakeline.core.store import Wants
+from wakeline.core.store import FollowUp, Wants
 from wakeline.errors import Unavailable, WakelineError
-from wakeline.store.sqlite.commits import MAX_BATCH, Asked, Commits
+from wakeline.store.sqlite.commits import MAX_BATCH, Asked, Carried, Commits
 
-OnCommit = Callable[[Sequence[Appended]], None]
+OnCommit = Callable[[Sequence[Appended], Sequence[Any]], None]  # what was appended, what following it up has answered
 
 
 class Writer(Protocol):
+    follow_up: FollowUp | None
+
     @property
     def trouble(self) -> WakelineError | None:
         """Why the last write failed; None once one succeeds."""
@@ -39,12 +41,13 @@ class Writer(Protocol):
         ...
 
 
-def tell(on_commit: OnCommit, appended: Sequence[Appended], pairs: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
+def tell(on_commit: OnCommit, carried: Carried, futures: Sequence[asyncio.Future[Any]]) -> None:
     """Ring first, so that listeners and the poster hear of it in the same turn of the loop."""
+    outcomes, appended, followed = carried
     try:
-        on_commit(appended)
+        on_commit(appended, followed)
     finally:  # whatever becomes of the ring, what was written is answered
-        settle(pairs)
+        settle(list(zip(futures, outcomes, strict=True)))
 
 
 def settle(pairs: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
@@ -74,6 +77,7 @@ class ThreadWriter:
         self._queue: queue.SimpleQueue[tuple[Asked, asyncio.Future[Any]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="wakeline-writer", daemon=True)
         self._closed = False
+        self.follow_up: FollowUp | None = None
         self._thread.start()
 
     @property
@@ -113,6 +117,6 @@ class ThreadWriter:
         return items
 
     def _serve(self, items: list[Any]) -> None:
-        outcomes, appended = self._commits.serve([asked for asked, _ in items], self._clock(), whole=self._wants())
-        pairs = [(future, outcome) for (_, future), outcome in zip(items, outcomes, strict=True)]
-        self._loop.call_soon_threadsafe(tell, self._on_commit, appended, pairs)
+        self._commits.follow_up = self.follow_up
+        carried = self._commits.serve([asked for asked, _ in items], self._clock(), whole=self._wants())
+        self._loop.call_soon_threadsafe(tell, self._on_commit, carried, [future for _, future in items])

@@ -1,6 +1,6 @@
 -- The twin for SQLite differs in how the tags are taken apart.
 SELECT
-  l.log_id, r.recipient, k.subscription_id, k.filters, k.rung_at, k.coalesce_window,
+  l.log_id, r.recipient, k.subscription_id, k.filters, k.rung_at, k.coalesce_window, k.target,
   (EXISTS (SELECT 1 FROM deliveries d WHERE d.subscription_id = k.subscription_id AND d.outcome IS NULL))::int::bigint,
   m.message_id, m.thread_id, m.seq, m.sender, m.subject, m.priority, m.tags, m.in_reply_to, m.wake_policy,
   m.recipients, m.created_at, b.session_id
@@ -17,4 +17,5 @@ JOIN subscriptions k ON k.subscription_id = x.subscription_id
 LEFT JOIN members b ON b.thread_id = m.thread_id AND b.handle = r.recipient
 WHERE l.workspace_id = :workspace_id AND l.log_id > :after AND l.log_id <= :until
   AND l.kind = 'message.posted' AND m.wake_policy <> 'silent' AND l.log_id > k.from_log_id
+  AND NOT EXISTS (SELECT 1 FROM wakes w WHERE w.subscription_id = k.subscription_id AND w.log_id = l.log_id)
 ORDER BY l.log_id

@@ -1,5 +1,5 @@
 SELECT
-  l.log_id, r.recipient, k.subscription_id, k.filters, k.rung_at, k.coalesce_window,
+  l.log_id, r.recipient, k.subscription_id, k.filters, k.rung_at, k.coalesce_window, k.target,
   (EXISTS (SELECT 1 FROM deliveries d WHERE d.subscription_id = k.subscription_id AND d.outcome IS NULL))::int::bigint,
   m.message_id, m.thread_id, m.seq, m.sender, m.subject, m.priority, m.tags, m.in_reply_to, m.wake_policy,
   m.recipients, m.created_at, b.session_id
