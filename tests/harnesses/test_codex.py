@@ -262,8 +262,9 @@ def test_a_terminal_that_was_killed_and_resumed_is_the_same_session(desk: CodexD
 
 @pytest.mark.guarantee("G-CODEX-SURVIVES")
 @pytest.mark.long
-def test_a_doorbell_whose_turn_failed_rings_again(tmp_path: Path, model: ModelServer) -> None:
-    with codex_desk(tmp_path, model, supervisor_seconds=1, repoke_seconds=2) as desk:
+def test_a_doorbell_whose_turn_failed_rings_again_soon(tmp_path: Path, model: ModelServer) -> None:
+    """Long before `repoke_seconds`, after which mail is rung for that a whole turn has left unread."""
+    with codex_desk(tmp_path, model, supervisor_seconds=1, repoke_seconds=3600) as desk:
         _, seat = desk.open()
         desk.model.script(RUNG, Fail(400, "the model is not well"))
         desk.send("The soup is ready.")

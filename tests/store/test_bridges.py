@@ -8,7 +8,7 @@ from tests.store.bridges import Host, mark
 from tests.store.builders import agent, bridge, send
 from tests.store.places import Place
 from wakeline.core.log import Workspace
-from wakeline.core.observation import Gone, Injected, Noticed, Processed
+from wakeline.core.observation import Gone, Injected, Noticed, Processed, TurnStatus
 from wakeline.core.parcel import Absent, Failed, Refused, Uncertain
 from wakeline.core.session import Presence
 from wakeline.core.store import Store
@@ -30,6 +30,14 @@ async def hasty(store: Store, workspace: Workspace, place: Place) -> Host:
     """Whose waits are over at once."""
     rules = {"outstanding_seconds": 0, "repoke_seconds": 0, "repoke_limit": 1, "supervisor_seconds": 0}
     made = Host(store, workspace, place, **rules)
+    await made.open()
+    return made
+
+
+@pytest.fixture
+async def impatient(store: Store, workspace: Workspace, place: Place) -> Host:
+    """Who looks again at once at what failed, and after long at all else."""
+    made = Host(store, workspace, place, supervisor_seconds=0, repoke_seconds=900, repoke_limit=2)
     await made.open()
     return made
 
@@ -318,6 +326,32 @@ async def test_mail_that_was_read_is_not_rung_again(hasty: Host) -> None:
     await ack(hasty, message_id)
     assert await hasty.poke() == 1
     assert (await hasty.claim(), len(await hasty.deliveries())) == ([], 1)
+
+
+@pytest.mark.guarantee("G-BRIDGE-REPOKE")
+@pytest.mark.parametrize(("status", "again"), [("failed", 1), ("completed", 0), ("interrupted", 0)])
+async def test_a_ring_whose_turn_failed_is_looked_at_long_before_others(
+    impatient: Host, status: TurnStatus, again: int
+) -> None:
+    await impatient.mail()
+    [ring] = await impatient.claim()
+    await impatient.settle(ring)
+    await impatient.observe(Injected(ring.session.session_id, (mark(ring),), "t1"))
+    await impatient.observe(Processed(ring.session.session_id, (mark(ring),), "t1", status))
+    assert await impatient.poke() == again
+    assert len(await impatient.claim()) == again
+
+
+@pytest.mark.guarantee("G-BRIDGE-REPOKE")
+async def test_a_model_that_fails_every_turn_is_rung_no_more_often_than_one_that_does_not_read(impatient: Host) -> None:
+    await impatient.mail()
+    for _ in range(1 + impatient.rules.repoke_limit):
+        [ring] = await impatient.claim()
+        await impatient.settle(ring)
+        await impatient.observe(Processed(ring.session.session_id, (mark(ring),), "t1", "failed"))
+        await impatient.observe(Processed(ring.session.session_id, (mark(ring),), "t1", "failed"))  # told twice
+        await impatient.poke()
+    assert (await impatient.claim(), await impatient.poke()) == ([], 0)
 
 
 # -- turns ------------------------------------------------------------------------------------------------------------
