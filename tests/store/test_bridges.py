@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from tests.store.bridges import Host, mark
+from tests.store.bridges import HOST, Host, mark
 from tests.store.builders import agent, bridge, send
 from tests.store.places import Place
-from wakeline.core.log import Workspace
-from wakeline.core.observation import Gone, Injected, Noticed, Processed, TurnStatus
+from wakeline.core.log import UNWANTED, Workspace
+from wakeline.core.observation import Gone, Injected, Noticed, Processed, TurnStatus, Withdrawn
 from wakeline.core.parcel import Absent, Failed, Refused, Uncertain
+from wakeline.core.queries import HostLog
 from wakeline.core.session import Presence
 from wakeline.core.store import Store
 from wakeline.core.waking import Why
@@ -173,6 +176,46 @@ async def test_reading_the_mail_ends_its_ring(host: Host) -> None:
     await host.settle(ring)
     await ack(host, message_id)
     assert await host.outcomes() == [("triggered", "delivered")]
+
+
+QUEUING = {"capabilities": ["queue_when_active"]}
+
+
+@pytest.mark.guarantee("G-CODEX-WITHDRAWN")
+async def test_the_bridge_of_a_session_that_queues_is_told_what_nobody_needs_any_more(host: Host) -> None:
+    await host.beat("active", **QUEUING)
+    message_id = await host.mail()
+    [ring] = await host.claim()
+    await host.settle(ring)
+    await ack(host, message_id)
+    told = {"session_id": ring.session.session_id, "mark": mark(ring)}
+    assert await unwanted(host) == [(ring.delivery.delivery_id, told)]
+    await host.observe(Withdrawn(ring.session.session_id, (mark(ring),)))
+    assert (await host.ladder(ring))[-2:] == ["triggered", "withdrawn"]
+    [delivery] = await host.deliveries()
+    assert (delivery.step, delivery.outcome, delivery.reason) == ("triggered", "delivered", Why.READ)
+
+
+@pytest.mark.guarantee("G-CODEX-WITHDRAWN")
+async def test_nobody_is_told_of_what_cannot_wait_in_a_queue(host: Host) -> None:
+    await host.beat("active", **QUEUING)
+    read_before, shown = await host.mail(), await host.mail()
+    await ack(host, read_before)  # it was not rung yet
+    [ring] = await host.claim()
+    await host.settle(ring)
+    await host.observe(Injected(ring.session.session_id, (mark(ring),)))
+    await ack(host, shown)
+    await host.beat("idle", capabilities=[])  # and of a harness that does not queue
+    message_id = await host.mail()
+    [ring] = await host.claim()
+    await host.settle(ring)
+    await ack(host, message_id)
+    assert await unwanted(host) == []
+
+
+async def unwanted(host: Host) -> list[tuple[str | None, dict[str, str]]]:
+    rows = await host.store.read(HostLog(host.workspace.workspace_id, 0, 2**60, HOST, 100))
+    return [(row.log.subject, json.loads(row.log.data or "{}")) for row in rows if row.log.kind == UNWANTED]
 
 
 async def test_what_was_read_before_it_was_claimed_does_not_ring(host: Host) -> None:

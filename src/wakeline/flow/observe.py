@@ -11,7 +11,7 @@ from typing import assert_never
 import msgspec
 
 from wakeline.core.delivery import Delivery, Outcome, Step
-from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed
+from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed, Withdrawn
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
 from wakeline.core.session import Session
@@ -62,6 +62,8 @@ class Observe(msgspec.Struct, frozen=True):
                 self._inject(picture, session, self.seen)
             case Processed():
                 self._process(picture, session, self.seen)
+            case Withdrawn():
+                self._withdraw(picture, session)
             case Gone():
                 return self._part(picture, session, self.seen)
             case _:
@@ -108,6 +110,11 @@ class Observe(msgspec.Struct, frozen=True):
                 climb(picture, delivery.delivery_id, Step.PROCESSED, detail)
             if seen.status == "failed":
                 self._hasten(picture, delivery)
+
+    def _withdraw(self, picture: Picture, session: Session) -> None:
+        """Its mail was read, which settled it before; this says that it did not wake anybody after that."""
+        for delivery in self._deliveries(picture, session):
+            evidence.record(picture, delivery, "withdrawn", {"detail": "taken out of the harness's queue"})
 
     def _deliveries(self, picture: Picture, session: Session) -> list[Delivery]:
         found = [picture.deliveries.get(delivery_id) for delivery_id, _ in self.found]
