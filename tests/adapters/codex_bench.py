@@ -112,6 +112,10 @@ class Bench:
         parcel = a_parcel(thread, name, attempt=attempt)
         return asyncio.run_coroutine_threadsafe(self.adapter.deliver(parcel), self._loop).result(SECONDS)
 
+    def withdraw(self, thread: str, name: str) -> bool:
+        asked = self.adapter.withdraw(a_session(thread), mark_of(name))
+        return asyncio.run_coroutine_threadsafe(asked, self._loop).result(SECONDS)
+
 
 def a_parcel(thread: str, name: str, *, attempt: int = 1) -> Parcel:
     return Parcel(

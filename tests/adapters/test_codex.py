@@ -88,6 +88,26 @@ def test_an_active_turn_is_not_cut_off(world: World, bench: Bench) -> None:
     assert world.model.turns(mark_of("A")) == []
 
 
+@pytest.mark.guarantee("G-CODEX-WITHDRAWN")
+def test_a_doorbell_that_waits_in_the_queue_can_be_withdrawn(world: World, bench: Bench) -> None:
+    session = world.open()
+    gate = threading.Event()
+    world.model.script("think", Say("First. The rest.", gate))
+    session.prompt("think")
+    thread = bench.thread()
+    bench.wait_presence(Presence.ACTIVE)
+    assert isinstance(bench.ring(thread, "A"), Accepted)
+    before = len(bench.observations)
+    assert bench.withdraw(thread, "A")
+    assert not bench.withdraw(thread, "A")
+    gate.set()
+    bench.wait_presence(Presence.IDLE, before)
+    bench.ring(thread, "B")
+    bench.wait_processed("B")
+    assert not bench.withdraw(thread, "B")  # it has become a turn
+    assert world.model.turns(mark_of("A")) == []
+
+
 def test_a_turn_that_failed_is_told_as_failed(world: World, bench: Bench) -> None:
     world.open()
     thread = bench.thread()

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.adapters.codex_bench import a_parcel
+from tests.adapters.codex_bench import a_parcel, a_session
 from tests.adapters.codex_stand_in import THREAD, StandIn
 from wakeline.adapters.codex.adapter import Codex
 from wakeline.core.parcel import Absent, Accepted, Failed, Result, Uncertain, mark_of
@@ -81,6 +81,31 @@ async def test_one_doorbell_speaks_for_all_that_is_unread(codex: StandIn, tmp_pa
     ]
     assert isinstance(await ring(tmp_path, "B"), Accepted)
     assert [one["clientUserMessageId"] for one in codex.queue] == ["a human's own", mark_of("B")]
+
+
+@pytest.mark.guarantee("G-CODEX-WITHDRAWN")
+async def test_only_the_doorbell_that_nobody_needs_is_withdrawn(codex: StandIn, tmp_path: Path) -> None:
+    codex.queue = [
+        {"id": "h", "clientUserMessageId": "a human's own"},
+        {"id": "a", "clientUserMessageId": mark_of("A")},
+        {"id": "b", "clientUserMessageId": mark_of("B")},
+    ]
+    assert await withdraw(tmp_path, "A")
+    assert [one["id"] for one in codex.queue] == ["h", "b"]
+    assert not await withdraw(tmp_path, "A")
+
+
+@pytest.mark.parametrize("method", ["thread/queue/list", "thread/queue/delete"])
+async def test_what_cannot_be_withdrawn_stays(codex: StandIn, tmp_path: Path, method: str) -> None:
+    codex.queue = [{"id": "a", "clientUserMessageId": mark_of("A")}]
+    codex.refuse = method
+    assert not await withdraw(tmp_path, "A")
+    assert not await withdraw(tmp_path / "nowhere", "A")
+    assert codex.queue != []
+
+
+async def withdraw(home: Path, name: str) -> bool:
+    return await Codex([home], nobody).withdraw(a_session(THREAD), mark_of(name))
 
 
 async def test_no_app_server_and_one_of_another_user_are_not_there(

@@ -18,7 +18,19 @@ from wakeline.core.records import Bucket
 from wakeline.core.session import Presence
 from wakeline.core.thread import Thread
 from wakeline.core.wake import Wake
-from wakeline.core.waking import Circumstances, Drop, Hold, Leave, Ring, Seat, Verdict, Why, decide_wake
+from wakeline.core.waking import (
+    Circumstances,
+    Drop,
+    Hold,
+    Leave,
+    Ring,
+    Seat,
+    Verdict,
+    WakeRules,
+    Why,
+    decide_wake,
+    poke_at,
+)
 from wakeline.errors import Conflict
 
 NOW = 1_800_000_000 * SECOND
@@ -148,6 +160,31 @@ CASES: dict[str, tuple[Wake, Circumstances, Verdict]] = {
 @pytest.mark.parametrize(("one", "given_", "verdict"), CASES.values(), ids=CASES.keys())
 def test_a_wake_is_decided_by_its_facts(one: Wake, given_: Circumstances, verdict: Verdict) -> None:
     assert decide_wake(one, given_, NOW) == verdict
+
+
+RULES = WakeRules(supervisor_seconds=30, repoke_seconds=900, repoke_limit=2)
+SOON, LATER = NOW + 30 * SECOND, NOW + 900 * SECOND
+# of what was rung: whether its turn failed, and when to look if it is still unread
+POKES: dict[str, tuple[Wake, bool, int | None]] = {
+    "a turn that took it has its time": (wake(rings=1), False, LATER),
+    "a turn that failed is looked at soon": (wake(rings=1), True, SOON),
+    "also when a later look was planned": (wake(rings=1, poke_at=LATER), True, SOON),
+    "told twice, it is not put off": (wake(rings=1, poke_at=NOW + 1), True, NOW + 1),
+    "the last time": (wake(rings=2), True, SOON),
+    "a model that is broken is not rung for ever": (wake(rings=3), True, None),
+    "nor one that does not read": (wake(rings=3), False, None),
+    "what is no message cannot stay unread": (wake(rings=1, message_id=None), True, None),
+}
+
+
+@pytest.mark.guarantee("G-BRIDGE-REPOKE")
+@pytest.mark.parametrize(("one", "failed", "due"), POKES.values(), ids=POKES.keys())
+def test_when_to_look_again_at_what_was_rung(
+    one: Wake,
+    failed: bool,  # noqa: FBT001 - a row of the table
+    due: int | None,
+) -> None:
+    assert poke_at(one, RULES, NOW, failed=failed) == due
 
 
 WINDOW, CAP = timedelta(seconds=30), timedelta(seconds=300)

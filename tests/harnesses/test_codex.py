@@ -62,6 +62,37 @@ def test_a_message_during_streaming_waits_for_the_turn_and_cuts_nothing_off(desk
     assert len(desk.doorbells()) == len(desk.fetched("The soup is ready.")) == 1
 
 
+@pytest.mark.guarantee("G-CODEX-WITHDRAWN")
+def test_mail_that_is_read_while_its_doorbell_waits_wakes_nobody(desk: CodexDesk) -> None:
+    read_while_its_doorbell_waits(desk)
+
+
+@pytest.mark.long
+def test_a_bridge_beside_codex_withdraws_what_a_server_elsewhere_needs_no_more(
+    tmp_path: Path, model: ModelServer
+) -> None:
+    with codex_desk(tmp_path, model, bridge=False) as desk, a_bridge_elsewhere(desk):
+        read_while_its_doorbell_waits(desk)
+
+
+def read_while_its_doorbell_waits(desk: CodexDesk) -> None:
+    session, seat = desk.open()
+    gate = threading.Event()
+    desk.model.script("think", Say("First. The rest.", gate))
+    session.prompt("think")
+    desk.wait_presence("active")
+    posted = desk.send("The soup is ready.")
+    desk.wait_step("triggered")
+    desk.bob.post("/v1/inbox/ack", message_ids=[posted["message_id"]])
+    delivery = desk.wait_step("withdrawn")
+    assert (delivery["outcome"], delivery["reason"]) == ("delivered", "already_read")
+    gate.set()
+    desk.wait_presence("idle", seat["session_id"])
+    session.prompt("good morning")
+    session.terminal.wait("Done.")
+    assert desk.doorbells() == []
+
+
 @pytest.mark.long
 def test_mail_for_the_next_turn_is_announced_in_it_and_wakes_nobody(desk: CodexDesk) -> None:
     desk.add_hooks("UserPromptSubmit")
@@ -262,8 +293,9 @@ def test_a_terminal_that_was_killed_and_resumed_is_the_same_session(desk: CodexD
 
 @pytest.mark.guarantee("G-CODEX-SURVIVES")
 @pytest.mark.long
-def test_a_doorbell_whose_turn_failed_rings_again(tmp_path: Path, model: ModelServer) -> None:
-    with codex_desk(tmp_path, model, supervisor_seconds=1, repoke_seconds=2) as desk:
+def test_a_doorbell_whose_turn_failed_rings_again_soon(tmp_path: Path, model: ModelServer) -> None:
+    """Long before `repoke_seconds`, after which mail is rung for that a whole turn has left unread."""
+    with codex_desk(tmp_path, model, supervisor_seconds=1, repoke_seconds=3600) as desk:
         _, seat = desk.open()
         desk.model.script(RUNG, Fail(400, "the model is not well"))
         desk.send("The soup is ready.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import time
 from collections.abc import Iterator
@@ -12,9 +13,11 @@ import pytest
 from tests import harness_tools
 from tests.faces.command_line import WAKELINE, Shell
 from tests.faces.connecting import LISTING, settings_of, shell_in
-from wakeline.testing.model import ModelServer, Request
+from wakeline.testing.model import ModelServer, Request, Use
 from wakeline.testing.server import ServerProcess
+from wakeline.testing.terminal import Terminal
 from wakeline.testing.worlds import HarnessSession, World, make_world
+from wakeline.testing.worlds.codex import CHOSEN
 
 # opencode fetches what its plugins may need before it does anything, which takes as long as it takes.
 pytestmark = pytest.mark.timeout(300)
@@ -131,6 +134,59 @@ def test_mail_wakes_a_session_in_a_connected_project_that_is_trusted(world: Worl
     assert "wl-" in world.model.wait(posted["message_id"], timeout=60).text
 
 
+@pytest.mark.parametrize("world", ["codex"], indirect=True)
+@pytest.mark.parametrize("connected", [False, True], ids=["alone", "beside a connected agent"])
+def test_mail_wakes_a_session_of_codex_that_we_start(
+    world: World,
+    bus: ServerProcess,
+    connected: bool,  # noqa: FBT001 - a row of the table
+) -> None:
+    harness_tools.need_terminal()
+    shell = shell_in(world, bus)
+    if connected:
+        a_hook_of_the_humans_own(world)
+        shell.json("connect", "codex", "--yes", "--agent", "@carol")
+    words = (str(WAKELINE), "run", "codex", "--agent", "@bob")
+    with Terminal(words, cwd=world.project, environ=shell.environ) as terminal:
+        trust_hooks(terminal)
+        session = HarnessSession(world, terminal)
+        session.prompt("hello")
+        terminal.wait("Done.")
+        wait_for_a_session(shell, presence="idle")
+        terminal.type("a half written thought")
+        world.model.script("unread message", Use("read_messages"))
+        shell.json("send", "@bob", "The parser is done.")
+        fetched = world.model.wait("The parser is done.", timeout=60)
+        assert "wl-" in fetched.text
+        assert fetched.session == session.native_id
+        terminal.wait("a half written thought")
+    told = shell.json("session", "list", "@carol")["sessions"] if connected else []
+    assert told == []  # its hooks are silent in a session that is somebody else's
+
+
+@pytest.mark.parametrize("world", ["codex"], indirect=True)
+def test_a_session_of_codex_that_we_start_is_told_of_mail_when_a_turn_begins(world: World, bus: ServerProcess) -> None:
+    harness_tools.need_terminal()
+    shell = shell_in(world, bus)
+    with Terminal((str(WAKELINE), "run", "codex"), cwd=world.project, environ=shell.environ) as terminal:
+        trust_hooks(terminal)
+        shell.json("send", "@codex", "The parser is done.", "--wake", "next_turn")
+        assert "1 unread message" in HarnessSession(world, terminal).prompt("hello").news
+
+
+def a_hook_of_the_humans_own(world: World) -> None:
+    hook = {"hooks": [{"type": "command", "command": "true"}]}
+    (world.home / ".codex/hooks.json").write_text(json.dumps({"hooks": {"UserPromptSubmit": [hook]}}))
+
+
+def trust_hooks(terminal: Terminal) -> None:
+    """As the human does when Codex asks, once, about hooks that are new to it."""
+    terminal.wait(TRUST, 60)
+    terminal.press_until("2", lambda: TRUST not in terminal.screen or CHOSEN in terminal.screen)
+    terminal.press_until("Enter", lambda: TRUST not in terminal.screen)
+    terminal.wait("? for shortcuts")
+
+
 def trust_and_prompt(session: HarnessSession) -> Request:
     """Codex asks its human once about new hooks, when they first say something, unless it has begun without them."""
     session.terminal.submit("hello")
@@ -140,9 +196,12 @@ def trust_and_prompt(session: HarnessSession) -> Request:
     return session.world.model.wait("hello", timeout=60)
 
 
-def wait_for_a_session(shell: Shell) -> None:
+def wait_for_a_session(shell: Shell, presence: str = "") -> None:
     """One that can be woken: before there was any, its agent is subscribed to nothing, or to a hint on MCP."""
     until = time.monotonic() + 60
-    while not any(one["levels"].get("D4") == "pass" for one in shell.json("session", "list", "@bob")["sessions"]):
+    while not any(
+        one["levels"].get("D4") == "pass" and presence in one["presence"]
+        for one in shell.json("session", "list", "@bob")["sessions"]
+    ):
         assert time.monotonic() < until, "no session has come that can be woken"
         time.sleep(0.2)

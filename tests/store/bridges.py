@@ -13,7 +13,7 @@ from wakeline import wire
 from wakeline.core.bridge_queries import LapsedRings, MarkedRings, SessionRings, UnreadWakes, WaitingRings, WakesToPoke
 from wakeline.core.delivery import Delivery, DeliveryStep
 from wakeline.core.log import Workspace
-from wakeline.core.observation import Injected, Observation, Processed
+from wakeline.core.observation import Injected, Observation, Processed, Withdrawn
 from wakeline.core.parcel import Accepted, Result, mark_of
 from wakeline.core.principal import Caller
 from wakeline.core.session import Session
@@ -90,7 +90,7 @@ class Host:
 
     async def observe(self, seen: Observation, *, bridge_id: str | None = None, host: str = HOST) -> bool:
         found = []
-        for mark in seen.marks if isinstance(seen, Injected | Processed) else ():
+        for mark in seen.marks if isinstance(seen, Injected | Processed | Withdrawn) else ():
             rows = await self.store.read(MarkedRings(self.workspace.workspace_id, mark.removeprefix("wl-")))
             found += [(row.delivery_id, row.subscription_id) for row in rows]
         name = bridge_id or self.bridge_id

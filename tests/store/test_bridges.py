@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from tests.store.bridges import Host, mark
+from tests.store.bridges import HOST, Host, mark
 from tests.store.builders import agent, bridge, send
 from tests.store.places import Place
-from wakeline.core.log import Workspace
-from wakeline.core.observation import Gone, Injected, Noticed, Processed
+from wakeline.core.log import UNWANTED, Workspace
+from wakeline.core.observation import Gone, Injected, Noticed, Processed, TurnStatus, Withdrawn
 from wakeline.core.parcel import Absent, Failed, Refused, Uncertain
+from wakeline.core.queries import HostLog
 from wakeline.core.session import Presence
 from wakeline.core.store import Store
 from wakeline.core.waking import Why
@@ -30,6 +33,14 @@ async def hasty(store: Store, workspace: Workspace, place: Place) -> Host:
     """Whose waits are over at once."""
     rules = {"outstanding_seconds": 0, "repoke_seconds": 0, "repoke_limit": 1, "supervisor_seconds": 0}
     made = Host(store, workspace, place, **rules)
+    await made.open()
+    return made
+
+
+@pytest.fixture
+async def impatient(store: Store, workspace: Workspace, place: Place) -> Host:
+    """Who looks again at once at what failed, and after long at all else."""
+    made = Host(store, workspace, place, supervisor_seconds=0, repoke_seconds=900, repoke_limit=2)
     await made.open()
     return made
 
@@ -165,6 +176,46 @@ async def test_reading_the_mail_ends_its_ring(host: Host) -> None:
     await host.settle(ring)
     await ack(host, message_id)
     assert await host.outcomes() == [("triggered", "delivered")]
+
+
+QUEUING = {"capabilities": ["queue_when_active"]}
+
+
+@pytest.mark.guarantee("G-CODEX-WITHDRAWN")
+async def test_the_bridge_of_a_session_that_queues_is_told_what_nobody_needs_any_more(host: Host) -> None:
+    await host.beat("active", **QUEUING)
+    message_id = await host.mail()
+    [ring] = await host.claim()
+    await host.settle(ring)
+    await ack(host, message_id)
+    told = {"session_id": ring.session.session_id, "mark": mark(ring)}
+    assert await unwanted(host) == [(ring.delivery.delivery_id, told)]
+    await host.observe(Withdrawn(ring.session.session_id, (mark(ring),)))
+    assert (await host.ladder(ring))[-2:] == ["triggered", "withdrawn"]
+    [delivery] = await host.deliveries()
+    assert (delivery.step, delivery.outcome, delivery.reason) == ("triggered", "delivered", Why.READ)
+
+
+@pytest.mark.guarantee("G-CODEX-WITHDRAWN")
+async def test_nobody_is_told_of_what_cannot_wait_in_a_queue(host: Host) -> None:
+    await host.beat("active", **QUEUING)
+    read_before, shown = await host.mail(), await host.mail()
+    await ack(host, read_before)  # it was not rung yet
+    [ring] = await host.claim()
+    await host.settle(ring)
+    await host.observe(Injected(ring.session.session_id, (mark(ring),)))
+    await ack(host, shown)
+    await host.beat("idle", capabilities=[])  # and of a harness that does not queue
+    message_id = await host.mail()
+    [ring] = await host.claim()
+    await host.settle(ring)
+    await ack(host, message_id)
+    assert await unwanted(host) == []
+
+
+async def unwanted(host: Host) -> list[tuple[str | None, dict[str, str]]]:
+    rows = await host.store.read(HostLog(host.workspace.workspace_id, 0, 2**60, HOST, 100))
+    return [(row.log.subject, json.loads(row.log.data or "{}")) for row in rows if row.log.kind == UNWANTED]
 
 
 async def test_what_was_read_before_it_was_claimed_does_not_ring(host: Host) -> None:
@@ -318,6 +369,32 @@ async def test_mail_that_was_read_is_not_rung_again(hasty: Host) -> None:
     await ack(hasty, message_id)
     assert await hasty.poke() == 1
     assert (await hasty.claim(), len(await hasty.deliveries())) == ([], 1)
+
+
+@pytest.mark.guarantee("G-BRIDGE-REPOKE")
+@pytest.mark.parametrize(("status", "again"), [("failed", 1), ("completed", 0), ("interrupted", 0)])
+async def test_a_ring_whose_turn_failed_is_looked_at_long_before_others(
+    impatient: Host, status: TurnStatus, again: int
+) -> None:
+    await impatient.mail()
+    [ring] = await impatient.claim()
+    await impatient.settle(ring)
+    await impatient.observe(Injected(ring.session.session_id, (mark(ring),), "t1"))
+    await impatient.observe(Processed(ring.session.session_id, (mark(ring),), "t1", status))
+    assert await impatient.poke() == again
+    assert len(await impatient.claim()) == again
+
+
+@pytest.mark.guarantee("G-BRIDGE-REPOKE")
+async def test_a_model_that_fails_every_turn_is_rung_no_more_often_than_one_that_does_not_read(impatient: Host) -> None:
+    await impatient.mail()
+    for _ in range(1 + impatient.rules.repoke_limit):
+        [ring] = await impatient.claim()
+        await impatient.settle(ring)
+        await impatient.observe(Processed(ring.session.session_id, (mark(ring),), "t1", "failed"))
+        await impatient.observe(Processed(ring.session.session_id, (mark(ring),), "t1", "failed"))  # told twice
+        await impatient.poke()
+    assert (await impatient.claim(), await impatient.poke()) == ([], 0)
 
 
 # -- turns ------------------------------------------------------------------------------------------------------------

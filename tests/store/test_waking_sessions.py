@@ -14,7 +14,7 @@ from wakeline.core.store import Store
 from wakeline.core.subscription import Filters, Target, Trigger
 from wakeline.core.waking import Why
 from wakeline.flow.attend import Attention, Heartbeat
-from wakeline.flow.tend import Tend
+from wakeline.flow.tend import Leave, Tend
 from wakeline.runtime.heart import pulse
 
 
@@ -86,6 +86,16 @@ async def test_the_watchdog_looks_after_who_has_mail_and_no_healthy_push_route(b
         await send(bell.store, agent(bell.workspace, "@ann"), handle)
     assert await pulsed(bell) == ["@cat"]
     assert await pulsed(bell) == []  # not again so soon
+
+
+async def test_a_proven_session_is_a_healthy_route_only_while_its_host_has_a_bridge(bell: Bell) -> None:
+    await bell.subscribe("@bob", **BRIDGE)
+    await beat(bell, "idle")
+    await send(bell.store, agent(bell.workspace, "@ann"), "@bob")
+    assert await pulsed(bell) == []
+    await bell.store.submit(Leave(bridge(bell.workspace, "h"), "bridge-h1"))
+    await bell.store.submit(Tend(bridge(bell.workspace, "elsewhere"), "bridge-e1", "1", ("seat",), started=True))
+    assert await pulse(bell.store, bell.workspace.workspace_id, timedelta(0), bypass=True) == ["@bob"]
 
 
 async def test_a_degraded_route_is_no_healthy_one_and_the_bypass_can_be_turned_off(bell: Bell) -> None:

@@ -49,6 +49,16 @@ class HarnessAdapter(Protocol):
 
 
 @runtime_checkable
+class Withdraws(Protocol):
+    async def withdraw(self, session: Session, mark: str) -> bool:
+        """Take a doorbell that still waits in the harness's queue out of it; whether it was there.
+
+        Of a harness that cannot be asked just now, the answer is no: then the doorbell comes, and finds nothing unread.
+        """
+        ...
+
+
+@runtime_checkable
 class Observes(Protocol):
     async def watch(self, sessions: Sessions, report: Report) -> None:
         """Tell of presence, injection, completion and ends, until cancelled.  Only of what `sessions` names."""

@@ -59,7 +59,7 @@ def _prune(data: dict[str, Any], keys: Sequence[str]) -> None:
 
 
 def render(keys: Sequence[str], table: Mapping[str, Any]) -> str:
-    lines = [f"[{'.'.join(map(_key, keys))}]", *(f"{_key(name)} = {_value(value)}" for name, value in table.items())]
+    lines = [f"[{'.'.join(map(_key, keys))}]", *(f"{_key(name)} = {value(one)}" for name, one in table.items())]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -95,17 +95,18 @@ def _path(keys: Sequence[str]) -> str:
 
 
 def _key(name: str) -> str:
-    return name if _BARE.match(name) else _value(name)
+    return name if _BARE.match(name) else value(name)
 
 
-def _value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        inside = ", ".join(f"{_key(name)} = {_value(one)}" for name, one in value.items())
+def value(given: Any) -> str:
+    """As it stands behind a key."""
+    if isinstance(given, Mapping):
+        inside = ", ".join(f"{_key(name)} = {value(one)}" for name, one in given.items())
         return f"{{ {inside} }}" if inside else "{}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(given, list):
+        return f"[{', '.join(map(value, given))}]"
     # A basic string escapes as JSON does, but for DEL, which JSON lets stand.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(given, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _reach(data: dict[str, Any], keys: Sequence[str]) -> dict[str, Any]:

@@ -16,11 +16,19 @@ THREAD_STREAM = "thread:"
 PRINCIPAL_STREAM = "principal:"
 WORKSPACE_STREAM = "workspace"
 HOST_STREAM = "host:"  # for the bridge of a host, and for who reads everything
+UNWANTED = "delivery.unwanted"  # a ring that was taken, and whose mail was read before anybody was shown it
 
 # Rows that change who may do what, and what must be looked at: every node hears of them, also when nobody listens to
 # its log (`control_after.sql`).
 CONTROL = frozenset(
-    {"token.revoked", "agent.changed", "subscription.created", "delivery.planned", "activation.planned"}
+    {
+        "token.revoked",
+        "agent.changed",
+        "subscription.created",
+        "delivery.planned",
+        UNWANTED,
+        "activation.planned",
+    }
 )
 
 _position = re.compile(r"([a-z0-9]{1,32})-([0-9]{1,18})")

@@ -42,6 +42,13 @@ class Processed(msgspec.Struct, frozen=True, tag_field="type", tag="processed"):
     status: TurnStatus = "completed"
 
 
+class Withdrawn(msgspec.Struct, frozen=True, tag_field="type", tag="withdrawn"):
+    """Doorbells that still waited in the harness's queue were taken out of it: no turn will begin with them."""
+
+    session_id: str
+    marks: tuple[str, ...]
+
+
 class Gone(msgspec.Struct, frozen=True, tag_field="type", tag="gone"):
     """The session ended or cannot be found any more."""
 
@@ -49,4 +56,4 @@ class Gone(msgspec.Struct, frozen=True, tag_field="type", tag="gone"):
     reason: str
 
 
-Observation = Noticed | Injected | Processed | Gone
+Observation = Noticed | Injected | Processed | Withdrawn | Gone

@@ -71,6 +71,7 @@ class Needs(msgspec.Struct):
     consumers: set[str] = msgspec.field(default_factory=set)
     waits: bool = False
     bridges: set[str] = msgspec.field(default_factory=set)  # hosts
+    bridges_of: set[str] = msgspec.field(default_factory=set)  # handles: brings those of the hosts of their sessions
     wakes: set[tuple[str, int]] = msgspec.field(default_factory=set)  # (subscription, log_id)
     proofs: set[str] = msgspec.field(default_factory=set)  # routes
     activations: set[str] = msgspec.field(default_factory=set)

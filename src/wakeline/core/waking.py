@@ -13,7 +13,7 @@ from enum import StrEnum
 
 import msgspec
 
-from wakeline.core.instant import plus
+from wakeline.core.instant import SECOND, plus
 from wakeline.core.message import Box, Receipt, WakePolicy
 from wakeline.core.session import Presence
 from wakeline.core.subscription import SubscriptionStatus, Target
@@ -204,6 +204,17 @@ def _approach(wake: Wake, seat: Seat, now: int) -> Verdict:
     if wake.unsure_at is not None and not _is_idle_since(seat, wake.unsure_at):
         return Hold(Why.UNSURE)
     return Ring(seat.session_id) if may_disturb(seat.presence, queues=seat.queues) else Hold(_PRESENCE[seat.presence])
+
+
+def poke_at(wake: Wake, rules: WakeRules, now: int, *, failed: bool) -> int | None:
+    """When to see whether mail that was rung for is still unread: soon if the turn with its doorbell failed.
+
+    None: it is no mail, or it has rung often enough.  What was to be looked at before that still is.
+    """
+    if wake.message_id is None or wake.rings > rules.repoke_limit:
+        return None
+    due = now + (rules.supervisor_seconds if failed else rules.repoke_seconds) * SECOND
+    return due if wake.poke_at is None else min(due, wake.poke_at)
 
 
 def _is_idle_since(seat: Seat, instant: int) -> bool:

@@ -1,7 +1,7 @@
 """What a bridge saw of its sessions: how they are, which of our marks their harness showed, which turns ended.
 
 Evidence moves a delivery's step only forward.  A mark in a prompt settles its delivery: the doorbell is before the
-model, and nothing rings again for it, unless its mail stays unread for long.
+model, and nothing rings again for it, unless its mail stays unread for long, or its turn failed.
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from typing import assert_never
 import msgspec
 
 from wakeline.core.delivery import Delivery, Outcome, Step
-from wakeline.core.instant import SECOND
-from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed
+from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed, Withdrawn
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
 from wakeline.core.session import Session
 from wakeline.core.wake import Wake, WakeState
-from wakeline.core.waking import WakeRules, Why, is_over
+from wakeline.core.waking import WakeRules, Why, is_over, poke_at
 from wakeline.flow import evidence
 from wakeline.flow.attend import Attention, finish_session, report
 from wakeline.flow.plan import Planned, Stamp, plan
@@ -63,6 +62,8 @@ class Observe(msgspec.Struct, frozen=True):
                 self._inject(picture, session, self.seen)
             case Processed():
                 self._process(picture, session, self.seen)
+            case Withdrawn():
+                self._withdraw(picture, session)
             case Gone():
                 return self._part(picture, session, self.seen)
             case _:
@@ -107,6 +108,13 @@ class Observe(msgspec.Struct, frozen=True):
                 evidence.record(picture, picture.deliveries[delivery.delivery_id], "interrupted", detail)
             else:
                 climb(picture, delivery.delivery_id, Step.PROCESSED, detail)
+            if seen.status == "failed":
+                self._hasten(picture, delivery)
+
+    def _withdraw(self, picture: Picture, session: Session) -> None:
+        """Its mail was read, which settled it before; this says that it did not wake anybody after that."""
+        for delivery in self._deliveries(picture, session):
+            evidence.record(picture, delivery, "withdrawn", {"detail": "taken out of the harness's queue"})
 
     def _deliveries(self, picture: Picture, session: Session) -> list[Delivery]:
         found = [picture.deliveries.get(delivery_id) for delivery_id, _ in self.found]
@@ -120,12 +128,17 @@ class Observe(msgspec.Struct, frozen=True):
             evidence.confirm(picture, delivery)
         else:
             climb(picture, delivery_id, Step.INJECTED, detail)
-        poke_at = picture.now + self.rules.repoke_seconds * SECOND
         for wake in _carried(picture, delivery):
-            pokes = poke_at if wake.rings <= self.rules.repoke_limit and wake.message_id is not None else None
-            rung = _replace(wake, state=WakeState.RUNG, reason=None, until=None, unsure_at=None, poke_at=pokes)
+            due = poke_at(wake, self.rules, picture.now, failed=False)
+            rung = _replace(wake, state=WakeState.RUNG, reason=None, until=None, unsure_at=None, poke_at=due)
             picture.put_wake(_replace(rung, updated_at=picture.now))
         plan(picture, delivery.subscription_id, self.rules, self.stamp)
+
+    def _hasten(self, picture: Picture, delivery: Delivery) -> None:
+        """The turn failed, so its model may have seen nothing: what is unread need not wait as long as after others."""
+        for wake in list(picture.wakes.values()):
+            if wake.delivery_id == delivery.delivery_id and wake.state == WakeState.RUNG and wake.poke_at is not None:
+                picture.put_wake(_replace(wake, poke_at=poke_at(wake, self.rules, picture.now, failed=True)))
 
 
 def _carried(picture: Picture, delivery: Delivery) -> list[Wake]:

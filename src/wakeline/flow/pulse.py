@@ -1,17 +1,19 @@
 """The heartbeat: a watchdog for receivers that nothing else would reach.  A pulse is a log row and nothing else.
 
-Who has a healthy push route is passed over, unless the diagnostic setting asks for everybody.  MCP push does not count
-as one: it is a hint for who listens.
+Who has a healthy push route is passed over, unless the diagnostic setting asks for everybody.  A session is one only
+while its host has a bridge that would ring in it.  MCP push does not count: it is a hint for who listens.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from wakeline.core.bridge import is_attended
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import SYSTEM
 from wakeline.core.seat import is_proven
+from wakeline.core.session import Session
 from wakeline.core.subscription import Subscription, SubscriptionStatus, Target, Trigger
 
 _replace = msgspec.structs.replace
@@ -27,6 +29,7 @@ class Pulse(msgspec.Struct, frozen=True):
         needs.handles.update(self.unread)
         needs.subscriptions_of.update(self.unread)
         needs.sessions_of.update(self.unread)
+        needs.bridges_of.update(self.unread)
 
     def decide(self, picture: Picture) -> list[str]:
         """Answers who got a pulse."""
@@ -53,5 +56,11 @@ def has_healthy_push(picture: Picture, subscription: Subscription) -> bool:
     if subscription.trigger != Trigger.SENT_TO_ME or subscription.status != SubscriptionStatus.ACTIVE:
         return False
     if subscription.target == Target.BRIDGE:
-        return any(is_proven(row) for row in picture.sessions.values() if row.handle == subscription.handle)
+        return any(_is_reached(picture, row) for row in picture.sessions.values() if row.handle == subscription.handle)
     return subscription.target == Target.WEBHOOK
+
+
+def _is_reached(picture: Picture, session: Session) -> bool:
+    """Can it be woken, and is there somebody who would?"""
+    attended = is_attended(picture.bridges.get(session.host or ""), picture.now)
+    return session.ended_at is None and is_proven(session) and attended

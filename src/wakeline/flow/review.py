@@ -6,7 +6,11 @@ Whoever plans looks here first, so that nothing keeps a session reserved for a r
 from __future__ import annotations
 
 from wakeline.core.delivery import Delivery, Outcome, Step
+from wakeline.core.log import HOST_STREAM, UNWANTED
+from wakeline.core.parcel import mark_of
 from wakeline.core.picture import Picture
+from wakeline.core.principal import SYSTEM
+from wakeline.core.seat import does_queue
 from wakeline.core.subscription import Target
 from wakeline.core.wake import WakeState
 from wakeline.core.waking import Why
@@ -36,6 +40,15 @@ def finish(picture: Picture, delivery: Delivery) -> None:
     evidence.end(picture, delivery, Outcome.DELIVERED, str(Why.READ))
     evidence.give_back(picture, delivery, WakeState.RUNG, str(Why.READ))
     evidence.confirm(picture, delivery)
+    _call_off(picture, delivery)
+
+
+def _call_off(picture: Picture, delivery: Delivery) -> None:
+    """Its doorbell may still wait in the harness's queue: the bridge is told that nobody need be woken by it."""
+    session = picture.sessions.get(delivery.session_id or "")
+    if session is not None and session.host is not None and does_queue(session):
+        data = {"session_id": session.session_id, "mark": mark_of(delivery.event_id)}
+        picture.append(UNWANTED, HOST_STREAM + session.host, 0, SYSTEM, delivery.delivery_id, data)
 
 
 def skip(picture: Picture, delivery: Delivery, why: Why, state: WakeState, until: int | None = None) -> None:

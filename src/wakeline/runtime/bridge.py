@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 
 from wakeline import wire
-from wakeline.adapters.harness import Observes
-from wakeline.core.observation import Observation
+from wakeline.adapters.harness import Observes, Withdraws
+from wakeline.core.observation import Observation, Withdrawn
 from wakeline.core.parcel import Absent, Accepted, Failed, Parcel, Refused, Result, Uncertain
 from wakeline.core.session import Session
 from wakeline.core.subscription import Target
@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 POLL_SECONDS = 5.0
 AT_ONCE = 20
 CARRIED = 256
+WITHDRAW_SECONDS = 10.0
 MARGIN_SECONDS = 8.0  # of a ring's lease: for settling it
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 
@@ -171,9 +172,11 @@ class Bridge:
     async def _listen(self, place: _Place) -> None:
         """Follow the doorbell.  A position that is no longer kept is of no use; the next look finds what there is."""
         try:
-            async for position in place.line.doorbells(place.position):
-                place.position = position
+            async for knock in place.line.doorbells(place.position):
+                place.position = knock.position
                 place.wake()
+                if knock.unwanted is not None and self._group is not None:
+                    self._group.create_task(self._withdraw(place, *knock.unwanted))
         except Gone as error:
             place.position = str(error.details.get("position") or place.position)
             place.wake()
@@ -245,6 +248,21 @@ class Bridge:
         except Exception as error:  # noqa: BLE001 - one adapter's bug must not end the rings of all others
             _log.exception("an adapter failed because of a bug")
             return Uncertain("internal", type(error).__name__)
+
+    async def _withdraw(self, place: _Place, session_id: str, mark: str) -> None:
+        """Its mail was read: a doorbell that still waits in its harness's queue would wake a model for nothing."""
+        session = place.sessions.get(session_id)
+        adapter = None if session is None else self._crew.adapter_for(session)
+        if session is None or adapter is None or not isinstance(adapter, Withdraws):
+            return
+        try:
+            async with asyncio.timeout(WITHDRAW_SECONDS):
+                if await adapter.withdraw(session, mark):
+                    await place.sightings.put(Withdrawn(session_id, (mark,)))
+        except TimeoutError:
+            _log.info("a doorbell that nobody needs any more could not be withdrawn in time")
+        except Exception:  # noqa: BLE001 - one adapter's bug must not end the rings of all others
+            _log.exception("an adapter failed because of a bug")
 
     async def _settle(self, place: _Place, ring: wire.RingView, result: Result, until: float) -> None:
         """Until it is stored or the lease is over; then the server knows that nobody knows."""

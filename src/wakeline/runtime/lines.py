@@ -8,20 +8,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from wakeline import wire
 from wakeline.client import Client
 from wakeline.core.bridge import BRIDGE_ROLE
-from wakeline.core.log import Workspace
+from wakeline.core.log import UNWANTED, Workspace
 from wakeline.core.principal import SYSTEM, Caller, Kind
 from wakeline.errors import Forbidden
 from wakeline.service import Services
 from wakeline.version import VERSION
 
 _replace = msgspec.structs.replace
+
+
+class Knock(NamedTuple):
+    """`unwanted`: the session and the mark of a ring that nobody need be woken by any more.
+
+    That never changes again, so it is told here and need not be asked for.  Who misses it is woken once for nothing.
+    """
+
+    position: str
+    unwanted: tuple[str, str] | None = None
 
 
 class Line(Protocol):
@@ -61,8 +71,8 @@ class Line(Protocol):
         output: str | None,
     ) -> None: ...
 
-    def doorbells(self, after: str) -> AsyncIterator[str]:
-        """A position each time that there may be something to do, until the connection ends."""
+    def doorbells(self, after: str) -> AsyncIterator[Knock]:
+        """A knock each time that there may be something to do, until the connection ends."""
         ...
 
     async def heartbeat(self, token: str, said: dict[str, Any]) -> tuple[str, wire.Attended]:
@@ -136,16 +146,18 @@ class LocalLine:
         said = {"bridge_id": self._bridge_id, "exit_status": exit_status, "output": output, **fields}
         await self._services.launches.settle(self._caller, msgspec.convert(said, wire.SettleActivation))
 
-    async def doorbells(self, after: str) -> AsyncIterator[str]:
+    async def doorbells(self, after: str) -> AsyncIterator[Knock]:
         """What was missed does not matter here: whoever begins to listen looks first."""
         hub = self._services.hub
         stream = await hub.attach(self._caller)
         try:
-            yield after
+            yield Knock(after)
             while not stream.closed:
                 await stream.wait()
+                rows = [one.entry.log for one in stream.queue if one is not None]
                 stream.queue.clear()
-                yield after
+                for row in rows:
+                    yield Knock(after, _unwanted(row.kind, msgspec.json.decode(row.data or "{}")))
         finally:
             hub.leave(stream)
 
@@ -224,11 +236,11 @@ class RemoteLine:
             self._bridge_id, activation_id, fence, end, reason=reason, exit_status=exit_status, output=output
         )
 
-    async def doorbells(self, after: str) -> AsyncIterator[str]:
+    async def doorbells(self, after: str) -> AsyncIterator[Knock]:
         events = self._client.events(after=after)
-        yield after
-        async for _ in events:
-            yield str(events.position)
+        yield Knock(after)
+        async for event in events:
+            yield Knock(str(events.position), _unwanted(event.kind, event.data or {}))
 
     async def heartbeat(self, token: str, said: dict[str, Any]) -> tuple[str, wire.Attended]:
         async with Client(**self._place, token=token) as agent:
@@ -243,3 +255,7 @@ class RemoteLine:
     async def close(self) -> None:
         await self._client.close()
         await asyncio.sleep(0)
+
+
+def _unwanted(kind: str, data: dict[str, Any]) -> tuple[str, str] | None:
+    return (data["session_id"], data["mark"]) if kind == UNWANTED else None

@@ -9,14 +9,20 @@ import msgspec
 
 from wakeline import wire
 from wakeline.core.instant import from_datetime
-from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed
+from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed, Withdrawn
 from wakeline.core.session import Session
 from wakeline.errors import Unavailable, WakelineError
 from wakeline.runtime.lines import Line
 
 MOST = 10_000
 AT_ONCE = 50
-_WORDS = {Noticed: "noticed", Injected: "injected", Processed: "processed", Gone: "gone"}
+_WORDS = {
+    Noticed: "noticed",
+    Injected: "injected",
+    Processed: "processed",
+    Withdrawn: "withdrawn",
+    Gone: "gone",
+}
 _encode = msgspec.json.Encoder().encode
 
 

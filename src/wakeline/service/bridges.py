@@ -18,7 +18,7 @@ from wakeline.core.bridge_queries import (
 )
 from wakeline.core.instant import SECOND
 from wakeline.core.log import Position
-from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed
+from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed, Withdrawn
 from wakeline.core.parcel import (
     MARK_PREFIX,
     Absent,
@@ -178,7 +178,7 @@ class Bridges:
         return wire.Reported(taken=sum(taken))
 
     async def _observe(self, caller: Caller, bridge_id: str, seen: Observation) -> bool:
-        marks = seen.marks if isinstance(seen, Injected | Processed) else ()
+        marks = seen.marks if isinstance(seen, Injected | Processed | Withdrawn) else ()
         found: list[Waiting] = []
         for mark in dict.fromkeys(marks):
             found += await self._context.store.read(MarkedRings(caller.workspace_id, mark.removeprefix(MARK_PREFIX)))
@@ -241,5 +241,7 @@ def _observation(said: wire.ObservationSaid) -> Observation:
             return Injected(said.session_id, marks, said.turn_id, said.woke)
         case "processed":
             return Processed(said.session_id, marks, said.turn_id, said.status)
+        case "withdrawn":
+            return Withdrawn(said.session_id, marks)
         case "gone":
             return Gone(said.session_id, said.reason or "gone")

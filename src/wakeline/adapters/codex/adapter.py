@@ -3,6 +3,7 @@
 A doorbell goes into the thread's own queue: an idle thread starts a turn with it at once, an active one takes it when
 its turn is over, and one whose human pressed Esc keeps it until that human speaks again.  The queue is on disk and
 survives the app server.  Codex does not recognise a doubled id, so we look for ours first, in the queue and the turns.
+What still waits there when its mail was read is taken out again.
 
 What we never do: start a turn (it would cut off one that runs), answer or dismiss what a human is asked, start a paused
 queue, load a thread, or send any setting with a message (Codex would keep it).
@@ -96,6 +97,17 @@ class Codex:
         if presence_of(thread.status) is Presence.IDLE:
             self._rung_idle.append(parcel.mark)
         return await _queue(server, thread_id, parcel)
+
+    async def withdraw(self, session: Session, mark: str) -> bool:
+        thread_id = session.native_id or ""
+        try:
+            async with self._reach(thread_id) as server:
+                waiting = [
+                    one for one in await threads.queue_of(server, thread_id) if one.client_user_message_id == mark
+                ]
+                return any([await threads.take_from_queue(server, thread_id, one.id) for one in waiting])
+        except (Unreachable, Unanswered, Refusal):
+            return False
 
     @asynccontextmanager
     async def _reach(self, thread_id: str) -> AsyncIterator[AppServer]:

@@ -69,6 +69,7 @@ PARTS: dict[str, tuple[tuple[str, str], ...]] = {
     "consumers": (("consumers", "consumers"),),
     "waits": (("waits", "waits"),),
     "bridges": (("bridges", "bridges"),),
+    "bridges_of": (("bridges_of", "bridges"),),
     "wakes": (("wakes", "wakes"),),
     "proofs": (("proofs", "proofs"),),
     "activations": (("activations", "activations"),),

@@ -21,7 +21,8 @@ plan_wakes AS MATERIALIZED (
 asked_sessions AS MATERIALIZED (
   SELECT * FROM sessions WHERE session_id = ANY (:sessions::text[]) AND workspace_id + 0 = :workspace_id
   UNION SELECT s.*
-    FROM (SELECT unnest(:sessions_of::text[]) AS handle UNION SELECT handle FROM plan_subscriptions) AS asked
+    FROM (SELECT unnest(:sessions_of::text[] || :bridges_of::text[]) AS handle
+      UNION SELECT handle FROM plan_subscriptions) AS asked
     CROSS JOIN LATERAL (
       SELECT * FROM sessions WHERE workspace_id = :workspace_id AND handle = asked.handle OFFSET 0) s
     WHERE s.ended_at IS NULL
@@ -212,7 +213,8 @@ SELECT json_build_object(
       SELECT * FROM consumers WHERE workspace_id = :workspace_id AND name = asked.name OFFSET 0) found),
   'bridges', (SELECT coalesce(json_agg(json_build_array({bridge found})), '[]')
     FROM (SELECT unnest(:bridges::text[]) AS host
-      UNION SELECT s.host FROM asked_sessions s JOIN plan_subscriptions k ON k.handle = s.handle) AS asked
+      UNION SELECT s.host FROM asked_sessions s JOIN plan_subscriptions k ON k.handle = s.handle
+      UNION SELECT host FROM asked_sessions WHERE handle = ANY (:bridges_of::text[])) AS asked
     CROSS JOIN LATERAL (
       SELECT * FROM bridges WHERE workspace_id = :workspace_id AND host = asked.host OFFSET 0) found),
   'proofs', (SELECT coalesce(json_agg(json_build_array({proof found})), '[]')
