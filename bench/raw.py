@@ -64,8 +64,8 @@ def _batch(connection: apsw.Connection, rows: dict[str, dict[int, Rows]], log_id
     return Batch(inserted, threads, buckets, (last, rows["log"][last][0][0]))
 
 
-def write_again(seed: Path, written: Path, after: int, size: int) -> list[float]:
-    """Into a copy of the seed; how long each batch took, in seconds."""
+def write_again(seed: Path, written: Path, after: int, size: int, pause: float = 0.0) -> list[float]:
+    """Into a copy of the seed; how long each batch took, in seconds.  `pause` before each, as when they come alone."""
     prepared = batches(written, after, size)
     copy = written.with_name("raw.db")
     shutil.copyfile(seed, copy)
@@ -73,6 +73,8 @@ def write_again(seed: Path, written: Path, after: int, size: int) -> list[float]
     put = {table: _insert(connection, table) for table in INSERTED}
     took = []
     for batch in prepared:
+        if pause:
+            time.sleep(pause)
         began = time.perf_counter()
         _write(connection, put, batch)
         took.append(time.perf_counter() - began)

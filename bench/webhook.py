@@ -14,9 +14,10 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from bench.load import Line
 from bench.results import Figure, figure
 from bench.rounds import Plan, isolated, median, quantile, take_turns
-from bench.servers import UNLIMITED, Session, enrol, port_of, text
+from bench.servers import UNLIMITED, Session, enrol, port_of, request, text
 from wakeline.core.signature import signed_headers
 from wakeline.testing.server import ServerProcess
 
@@ -78,12 +79,14 @@ def from_post(port: int, sender: str, receiver: str, handle: str, posts: int) ->
     route = {"url": taker.url, "coalesce_window": 0}
     made = _call(line, receiver, "POST", "/v1/wake-subscriptions",
                  {"trigger": "SENT_TO_ME", "harness_target_metadata": route})  # fmt: skip
+    messages = ({"to": [handle], "body": text(str(number))} for number in range(997))
+    poster = Line(
+        port, [request("POST", "/v1/messages", sender, json.dumps(message).encode()) for message in messages], 201
+    )
     took = []
-    for number in range(WARM_UP + posts):
-        message = {"to": [handle], "body": text(str(number % 997))}
-        began = time.perf_counter()
-        _call(line, sender, "POST", "/v1/messages", message)
-        took.append(taker.wait() - began)
+    for _ in range(WARM_UP + posts):
+        poster.exchange()
+        took.append(taker.wait() - poster.sent_at)
         time.sleep(PAUSE_SECONDS)
     _call(line, receiver, "DELETE", f"/v1/wake-subscriptions/{made['subscription_id']}", None)
     return took[WARM_UP:]
