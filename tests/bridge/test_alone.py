@@ -154,8 +154,8 @@ async def test_a_killed_bridge_comes_back_at_once_and_rings_nothing_twice_blindl
         alone.start()
         await house.until_outcomes(("queued", "unknown"))
     async with house.session(data=alone.data, presence="active") as session:
-        await session.companion.start_turn(first.text, "t1")  # it had arrived after all
-        await session.companion.end_turn("t1")
+        await session.start_turn(first.text, "t1")  # it had arrived after all
+        session.end_turn("t1")
         await house.until_outcomes(("processed", "unknown"))
         await house.mail(subject="another")
         ring = await session.next()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import random
 from collections.abc import Iterator
@@ -47,7 +46,7 @@ class Harness:
 
     async def _serve(self, session: Session) -> None:
         """Until the bridge is gone."""
-        while session.companion.connected:
+        while session.seat.is_taken:
             try:
                 ring = await asyncio.wait_for(session.rings.get(), 0.2)
             except TimeoutError:
@@ -57,11 +56,9 @@ class Harness:
 
     async def _turn(self, session: Session, ring: RingSaid) -> None:
         """It goes on without us if the bridge is gone; then nobody hears of its end."""
-        with contextlib.suppress(ConnectionError):
-            await session.companion.start_turn(ring.text, ring.mark)
+        await session.start_turn(ring.text, ring.mark)
         await self._fetch()
-        with contextlib.suppress(ConnectionError):
-            await session.companion.end_turn(ring.mark)
+        session.end_turn(ring.mark)
 
     async def _fetch(self) -> None:
         try:
