@@ -179,7 +179,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, Meta(description="The secret that encrypts stored secrets (environment only); empty: the file 'key'.")
     ] = ""
 
-    log_retention_days: Annotated[Amount, Meta(description="How long log rows are kept, in days; 0: for ever.")] = 30
+    log_retention_days: Annotated[
+        Amount, Meta(description="How long log rows and ended sessions are kept, in days; 0: for ever.")
+    ] = 30
     log_retention_rows: Annotated[Amount, Meta(description="How many log rows are kept; 0: no limit.")] = 0
     closed_thread_retention_days: Annotated[
         Amount, Meta(description="How long messages of closed threads are kept, in days; 0: for ever.")
