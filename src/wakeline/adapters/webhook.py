@@ -12,9 +12,12 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import re
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from functools import partial
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -27,7 +30,7 @@ from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from wakeline.core.destination import Network, check_address, check_url
-from wakeline.core.instant import SECOND
+from wakeline.core.instant import SECOND, to_datetime
 from wakeline.core.parcel import Accepted, Failed, Parcel, Refused, Result, bounded
 from wakeline.core.signature import signed_headers
 from wakeline.errors import Forbidden
@@ -36,6 +39,7 @@ ANSWER_BYTES = 65_536  # head and body
 BODY_SECONDS = 1.0  # the status has decided by then; the rest is evidence
 LAST_STATUS = 600
 SECRET_LENGTH = 6  # what is shorter is no secret, and could be part of any word
+SECONDS = re.compile(r"[0-9]{1,9}")
 SIGNATURES = ("webhook-signature", "X-Neo-Wake-Signature")
 
 
@@ -105,7 +109,8 @@ class Webhooks:
             ) as response:
                 said = await _read(response)
                 response.close()
-                return _judge(response, bounded(f"HTTP {response.status} {said}".strip(), secrets)), said
+                detail = bounded(f"HTTP {response.status} {said}".strip(), secrets)
+                return _judge(response, detail, to_datetime(self._now())), said
         except TimeoutError:
             return Failed("host_busy", "No connection was free in time.") if progress.queued else _late(parcel), ""
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -233,7 +238,8 @@ def _echoes(said: str, challenge: str) -> bool:
     return isinstance(echo, str) and hmac.compare_digest(echo.encode("utf-8", "replace"), challenge.encode())
 
 
-def _judge(response: aiohttp.ClientResponse, detail: str) -> Result:
+def _judge(response: aiohttp.ClientResponse, detail: str, now: datetime) -> Result:
+    """The wake protocol makes every 4xx final, also 429; a receiver that wants to be asked again says 503."""
     status = response.status
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         return Accepted(status, detail)
@@ -241,8 +247,21 @@ def _judge(response: aiohttp.ClientResponse, detail: str) -> Result:
         return Refused(status, "redirect", detail)
     if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR:
         return Refused(status, "rejected", detail)
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return Failed("server_error", detail, pause=_pause(response.headers.get("Retry-After", ""), now))
     known = HTTPStatus.INTERNAL_SERVER_ERROR <= status < LAST_STATUS
     return Failed("server_error" if known else "bad_answer", detail)
+
+
+def _pause(retry_after: str, now: datetime) -> timedelta | None:
+    """In seconds, or as a date; what is neither asks for nothing."""
+    if SECONDS.fullmatch(retry_after):
+        return timedelta(seconds=int(retry_after))
+    try:
+        until = parsedate_to_datetime(retry_after)
+    except (ValueError, OverflowError):
+        return None
+    return max(timedelta(), until.replace(tzinfo=until.tzinfo or UTC) - now)
 
 
 def _late(parcel: Parcel) -> Failed:
