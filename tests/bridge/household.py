@@ -133,13 +133,18 @@ class Session:
         return await asyncio.wait_for(self.rings.get(), PATIENCE)
 
     def say_presence(self, presence: Any) -> None:
-        self._hello = msgspec.structs.replace(self._hello, presence=presence)
+        self._become(presence)
         self.seat.say(said.PresenceSaid(presence=presence))
 
+    def _become(self, presence: Any) -> None:
+        self._hello = msgspec.structs.replace(self._hello, presence=presence)
+
     async def start_turn(self, text: str, turn_id: str = "t") -> said.AnnounceSaid:
+        self._become("active")
         return await self.seat.ask(said.TurnStarted(text=text, turn_id=turn_id), timeout=PATIENCE)
 
     def end_turn(self, turn_id: str = "t") -> None:
+        self._become("idle")
         self.seat.say(said.TurnEnded(turn_id=turn_id))
 
     async def turn(self, text: str, turn_id: str = "t") -> None:

@@ -38,10 +38,17 @@ def finish(picture: Picture, delivery: Delivery) -> None:
     evidence.confirm(picture, delivery)
 
 
-def skip(picture: Picture, delivery: Delivery, why: Why, state: WakeState, until: int | None = None) -> None:
+def skip(
+    picture: Picture,
+    delivery: Delivery,
+    why: Why,
+    state: WakeState,
+    until: int | None = None,
+    since: int | None = None,
+) -> None:
     """Nothing was rung."""
     evidence.end(picture, delivery, Outcome.SKIPPED, str(why))
-    evidence.give_back(picture, delivery, state, None if state is WakeState.WAITING else str(why), until)
+    evidence.take_back(picture, delivery, state, None if state is WakeState.WAITING else str(why), until, since)
 
 
 def doubt(picture: Picture, delivery: Delivery, reason: str, detail: str | None = None) -> None:
