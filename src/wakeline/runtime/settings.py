@@ -257,6 +257,12 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Settings
     return Settings(**values), origins
 
 
+def commands_path(settings: Settings) -> Path:
+    """Where the operator's own commands stand."""
+    given = settings.commands_file
+    return Path(given).expanduser() if given else settings.data / "commands.toml"
+
+
 def show(settings: Settings, name: str) -> Any:
     """One value as anybody may see it: no key, no password of the database."""
     value = getattr(settings, name)
