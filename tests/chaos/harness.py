@@ -5,12 +5,22 @@ from __future__ import annotations
 import asyncio
 import random
 from pathlib import Path
+from typing import Any
 
 from tests.bridge.household import House, Session
 from wakeline.errors import Unavailable
 from wakeline.wire import seat as said
 
 RETOLD = 8
+SETTINGS: dict[str, Any] = {
+    "lease_seconds": 15,
+    "coalesce_seconds": 0,
+    "loop_turn_limit": 0,
+    "loop_repeat_limit": 0,
+    "wake_budget_per_hour": 1_000_000,
+    "supervisor_seconds": 1,
+    "log_level": "error",
+}
 
 
 class Harness(Session):

@@ -7,27 +7,17 @@ import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.bridge.household import House, eventually
-from tests.chaos.harness import Harness
+from tests.chaos.harness import SETTINGS, Harness
 from tests.databases import fresh_postgres
 from wakeline.testing.server import ServerProcess
 
 pytestmark = pytest.mark.slow
 
 ROUNDS = int(os.environ.get("WAKELINE_CHAOS_ROUNDS", "50")) // 10 or 1
-SETTINGS: dict[str, Any] = {
-    "lease_seconds": 15,
-    "coalesce_seconds": 0,
-    "loop_turn_limit": 0,
-    "loop_repeat_limit": 0,
-    "wake_budget_per_hour": 1_000_000,
-    "supervisor_seconds": 1,
-    "log_level": "error",
-}
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -8,13 +8,12 @@ import random
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.bridge.alone import Alone, free_port, new_token
 from tests.bridge.household import House, eventually
-from tests.chaos.harness import Harness
+from tests.chaos.harness import SETTINGS, Harness
 from wakeline.errors import Unavailable
 from wakeline.testing.server import ServerProcess
 from wakeline.wire import DeliveryView, HeldView
@@ -23,16 +22,6 @@ pytestmark = pytest.mark.slow
 
 MOST_SECONDS = 0.8  # from the first message of a round to the kill: a whole wake fits into it
 PATIENCE = 60.0
-SETTINGS: dict[str, Any] = {
-    "bridge": "false",
-    "lease_seconds": 15,
-    "coalesce_seconds": 0,
-    "loop_turn_limit": 0,
-    "loop_repeat_limit": 0,
-    "wake_budget_per_hour": 1_000_000,
-    "supervisor_seconds": 1,
-    "log_level": "error",
-}
 
 
 class Scene:
@@ -91,7 +80,7 @@ class Scene:
 
 @contextlib.asynccontextmanager
 async def scene(tmp_path: Path, dice: random.Random) -> AsyncIterator[Scene]:
-    with ServerProcess(tmp_path / "data", port=free_port(), **SETTINGS) as server:
+    with ServerProcess(tmp_path / "data", bridge="false", port=free_port(), **SETTINGS) as server:
         async with House(server) as house:
             bridge = Alone(house, tmp_path / "elsewhere", await new_token(house)).start()
             made = Scene(house, bridge, dice)
