@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.store.builders import agent
 from tests.store.subscribing import session
 from wakeline.adapters.command.adapter import Commands, fill
-from wakeline.adapters.command.book import Order, read_book, recipes
+from wakeline.adapters.command.book import Book, Order, read_book, recipes
 from wakeline.core.log import Workspace
 from wakeline.core.parcel import Absent, Accepted, Failed, Parcel, Refused, Result, Uncertain
 from wakeline.core.seat import COMMAND, may_ring
@@ -173,3 +173,20 @@ def test_a_wrong_file_says_so(tmp_path: Path, text: str) -> None:
     book.write_text(text)
     with pytest.raises(ValueError, match=r".+"):
         read_book(book)
+
+
+async def test_a_book_is_read_again_when_it_changes_and_a_mistake_leaves_what_it_said(tmp_path: Path) -> None:
+    path = tmp_path / "commands.toml"
+    book = Book(path)
+    assert book.get("@bob") is None
+    path.write_text('["@bob"]\nargv = ["one"]\n')
+    assert book.get("@bob") == Order(argv=["one"])
+    path.write_text('["@bob"]\nargv = "two words"\n')
+    assert book.get("@bob") == Order(argv=["one"])
+    path.write_text('["@bob"]\nargv = ["three"]\n')
+    assert book.get("@bob") == Order(argv=["three"])
+    path.unlink()
+    assert book.get("@bob") is None
+    path.write_text("wrong = 1")
+    with pytest.raises(ValueError, match="matching regex"):
+        Book(path)

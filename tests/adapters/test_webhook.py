@@ -214,6 +214,32 @@ async def test_4xx_is_refused(webhooks: Webhooks, number: int) -> None:
     )
 
 
+async def test_429_is_a_4xx_whatever_it_asks_for(webhooks: Webhooks) -> None:
+    result = await bring(webhooks, answers(status(429, b"", b"Retry-After: 1")))
+    assert result == Refused(429, "rejected", "HTTP 429")
+
+
+@pytest.mark.parametrize(
+    ("asked", "pause"),
+    [
+        (b"90", timedelta(seconds=90)),
+        (b"0", timedelta()),
+        (b"Fri, 15 Jan 2027 08:02:00 GMT", timedelta(minutes=2)),  # it is eight o'clock
+        (b"Fri, 15 Jan 2027 08:02:00 -0000", timedelta(minutes=2)),
+        (b"Fri, 15 Jan 2027 07:00:00 GMT", timedelta()),
+        (b"-5", None),
+        (b"9" * 30, None),
+        (b"Fri, 99 Jan 2027 08:02:00 GMT", None),
+        (b"Fri, 15 Jan 99999999999999999999 08:02:00 GMT", None),
+        (b"soon", None),
+        (b"", None),
+    ],
+)
+async def test_503_says_when_to_come_back(webhooks: Webhooks, asked: bytes, pause: timedelta | None) -> None:
+    result = await bring(webhooks, answers(status(503, b"", b"Retry-After: " + asked)))
+    assert result == Failed("server_error", "HTTP 503", pause=pause)
+
+
 @pytest.mark.guarantee("G-WEBHOOK-PRIVATE")
 @pytest.mark.parametrize("number", [301, 302, 303, 307, 308])
 async def test_a_redirect_is_refused_and_not_followed(webhooks: Webhooks, number: int) -> None:

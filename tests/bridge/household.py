@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from itertools import repeat
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
+
 from wakeline.client import Client
-from wakeline.companion import Companion
 from wakeline.endpoint import find_seats
+from wakeline.harnesses.seat import Parting, Seat
 from wakeline.testing.server import ServerProcess
 from wakeline.wire import DeliveryView
-from wakeline.wire.seat import RingSaid
+from wakeline.wire import seat as said
 
 PATIENCE = 20.0
 
@@ -76,39 +79,78 @@ class House:
 
 
 class Session:
-    """A companion that takes every ring, unless it is told to do otherwise."""
+    """A companion that takes every ring, unless it is told to do otherwise.  It sits down once."""
 
     def __init__(self, path: str, token: str, native_id: str, **hello: Any) -> None:
-        given = {"native_id": native_id, "version": "1", "transport": "seat", "resumable": True, "presence": "idle"}
-        self.rings: asyncio.Queue[RingSaid] = asyncio.Queue()
-        self.answer: tuple[Any, str | None] | None = ("accepted", None)
-        self.companion = Companion(path, token, on_ring=self._rung, **{**given, **hello})
+        given: dict[str, Any] = {"version": "1", "transport": "seat", "resumable": True, "presence": "idle", **hello}
+        self._hello = said.Hello(protocol=said.PROTOCOL, token=token, harness="reference", native_id=native_id, **given)
+        self.rings: asyncio.Queue[said.RingSaid] = asyncio.Queue()
+        self.answer: tuple[said.Rang, str | None] | None = ("accepted", None)
+        self.seat = Seat(lambda: path, self, lambda: repeat(0.05))
+        self._welcomed: asyncio.Queue[said.Welcome] = asyncio.Queue()
+        self._sitting: asyncio.Task[Parting] | None = None
 
-    async def _rung(self, ring: RingSaid) -> tuple[Any, str | None] | None:
+    # -- what the seat asks of it -------------------------------------------------------------------------------------
+
+    def hello(self) -> said.Hello:
+        return self._hello
+
+    def welcomed(self, welcome: said.Welcome) -> None:
+        self.welcome = welcome
+        self._welcomed.put_nowait(welcome)
+
+    async def rung(self, ring: said.RingSaid) -> said.Rung | None:
         await self.rings.put(ring)
-        return self.answer
+        return self.answer and said.Rung(id=ring.id, result=self.answer[0], reason=self.answer[1])
+
+    def announced(self, announce: said.AnnounceSaid) -> None:
+        """Nobody waits for less than there is patience."""
+
+    # -- what a test asks of it ---------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        async def connected() -> bool:
-            try:
-                await self.companion.__aenter__()
-            except (ConnectionError, FileNotFoundError):
-                return False  # the bridge has just begun
-            return True
-
-        await eventually(connected)
+        await eventually(self._has_sat_down)
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.companion.close()
+    async def _has_sat_down(self) -> bool:
+        """Not yet, if the bridge has just begun."""
+        self._sitting = asyncio.create_task(self.seat.sit())
+        welcomed = asyncio.create_task(self._welcomed.get())
+        await asyncio.wait([self._sitting, welcomed], return_when=asyncio.FIRST_COMPLETED)
+        assert welcomed.done() or self._sitting.result() is not Parting.REFUSED
+        return welcomed.done() or not welcomed.cancel()
 
-    async def next(self) -> RingSaid:
+    async def __aexit__(self, *_: object) -> None:
+        assert self._sitting is not None
+        self._sitting.cancel()
+        await asyncio.wait([self._sitting])
+
+    @property
+    def session_id(self) -> str:
+        return self.welcome.session_id
+
+    async def next(self) -> said.RingSaid:
         return await asyncio.wait_for(self.rings.get(), PATIENCE)
+
+    def say_presence(self, presence: Any) -> None:
+        self._become(presence)
+        self.seat.say(said.PresenceSaid(presence=presence))
+
+    def _become(self, presence: Any) -> None:
+        self._hello = msgspec.structs.replace(self._hello, presence=presence)
+
+    async def start_turn(self, text: str, turn_id: str = "t") -> said.AnnounceSaid:
+        self._become("active")
+        return await self.seat.ask(said.TurnStarted(text=text, turn_id=turn_id), timeout=PATIENCE)
+
+    def end_turn(self, turn_id: str = "t") -> None:
+        self._become("idle")
+        self.seat.say(said.TurnEnded(turn_id=turn_id))
 
     async def turn(self, text: str, turn_id: str = "t") -> None:
         """A whole turn that begins with this prompt."""
-        await self.companion.start_turn(text, turn_id)
-        await self.companion.end_turn(turn_id)
+        await self.start_turn(text, turn_id)
+        self.end_turn(turn_id)
 
 
 async def eventually(reached: Callable[[], Awaitable[bool]], patience: float = PATIENCE) -> None:

@@ -2,72 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
-import subprocess
-import sys
-import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.bridge.alone import HOST, Alone, free_port, new_token
 from tests.bridge.household import House
+from wakeline.harnesses.seat import Parting
 from wakeline.testing.server import ServerProcess
-
-HOST = "buildhost"
-READY = "Wakeline's bridge is ready"
-
-
-class Alone:
-    """The real command, in its own data directory."""
-
-    def __init__(self, house: House, data: Path, token: str) -> None:
-        self.data = data
-        data.mkdir(parents=True, exist_ok=True)
-        kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
-        self._environ = {**kept, "WAKELINE_DATA": str(data), "WAKELINE_TOKEN": token}
-        self._command = [sys.executable, "-m", "wakeline", "bridge", "--server", house.server.url]
-        self.process: subprocess.Popen[str] | None = None
-        self.output: list[str] = []
-
-    def start(self, *options: str) -> Alone:
-        self.process = subprocess.Popen(
-            [*self._command, *options],
-            env=self._environ,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        ready = threading.Event()
-        threading.Thread(target=self._listen, args=(self.process, ready), daemon=True).start()
-        assert ready.wait(60)
-        return self
-
-    def _listen(self, process: subprocess.Popen[str], ready: threading.Event) -> None:
-        assert process.stdout is not None
-        with process.stdout as lines:
-            for line in lines:
-                self.output.append(line)
-                if line.startswith(READY):
-                    ready.set()
-        ready.set()
-
-    def wait(self) -> int:
-        assert self.process is not None
-        return self.process.wait(60)
-
-    def kill(self) -> None:
-        assert self.process is not None
-        self.process.kill()
-        self.process.wait(60)
-
-    def stop(self) -> int:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGTERM)
-        return self.wait()
 
 
 @pytest.fixture
@@ -76,17 +20,6 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
     with ServerProcess(tmp_path / "data", bridge="false", port=free_port(), **quick) as server:
         async with House(server) as made:
             yield made
-
-
-def free_port() -> int:
-    """A server that comes back must be found where it was."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-async def new_token(house: House) -> str:
-    return (await house.human.create_token("@system", bridge=HOST)).token
 
 
 @pytest.fixture
@@ -144,6 +77,15 @@ async def test_a_bridge_outlives_its_server(house: House, alone: Alone) -> None:
 
 
 @pytest.mark.slow
+async def test_a_server_that_is_away_is_no_refusal(house: House, alone: Alone) -> None:
+    house.server.kill()
+    assert await house.session(data=alone.data).seat.sit() is Parting.NOBODY
+    house.server.start()
+    async with house.session(data=alone.data) as session:
+        assert session.session_id
+
+
+@pytest.mark.slow
 @pytest.mark.guarantee("G-BRIDGE-UNKNOWN")
 async def test_a_killed_bridge_comes_back_at_once_and_rings_nothing_twice_blindly(house: House, alone: Alone) -> None:
     async with house.session(data=alone.data) as session:
@@ -154,8 +96,8 @@ async def test_a_killed_bridge_comes_back_at_once_and_rings_nothing_twice_blindl
         alone.start()
         await house.until_outcomes(("queued", "unknown"))
     async with house.session(data=alone.data, presence="active") as session:
-        await session.companion.start_turn(first.text, "t1")  # it had arrived after all
-        await session.companion.end_turn("t1")
+        await session.start_turn(first.text, "t1")  # it had arrived after all
+        session.end_turn("t1")
         await house.until_outcomes(("processed", "unknown"))
         await house.mail(subject="another")
         ring = await session.next()

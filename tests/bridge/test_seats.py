@@ -12,8 +12,15 @@ from typing import Any
 import pytest
 
 from tests.bridge.household import House, Session, eventually
-from wakeline.errors import WakelineError
+from wakeline.harnesses.seat import Parting
 from wakeline.testing.server import ServerProcess
+from wakeline.wire.seat import InjectedSaid, Line, Renamed
+
+
+class Odd(Line, frozen=True, kw_only=True):
+    """What no companion says."""
+
+    presence: object
 
 
 @pytest.fixture
@@ -59,7 +66,7 @@ async def test_mail_that_came_before_the_first_session_rings_in_it_once(house: H
 
 async def test_of_two_siblings_only_the_addressed_one_is_woken(house: House) -> None:
     async with house.session(native_id="n1") as one, house.session(native_id="n2") as other:
-        await house.mail(to=[f"@bob/{one.companion.session_id}"])
+        await house.mail(to=[f"@bob/{one.session_id}"])
         ring = await one.next()
         await one.turn(ring.text)
         await house.until_outcomes(("processed", "delivered"))
@@ -89,11 +96,11 @@ async def test_a_busy_session_is_told_at_its_next_turn_and_not_rung(house: House
             return isinstance(shown.held, list) and [one.reason for one in shown.held] == ["turn_active"]
 
         await eventually(held)
-        told = await session.companion.start_turn("a human's words", "t1")
+        told = await session.start_turn("a human's words", "t1")
         assert '"while you work"' in (told.text or "")
         assert told.marks[0] in (told.text or "")
-        await session.companion.say_injected(told.marks, "t1")
-        await session.companion.end_turn("t1")
+        session.seat.say(InjectedSaid(marks=told.marks, turn_id="t1"))
+        session.end_turn("t1")
         await house.until_outcomes(("processed", "delivered"))
         assert session.rings.empty()
 
@@ -105,8 +112,8 @@ async def test_a_session_that_says_no_is_asked_again_when_it_is_heard_of(house: 
         await session.next()
         await house.until_outcomes(("queued", "skipped"))
         session.answer = ("accepted", None)
-        await session.companion.say_presence("active")
-        await session.companion.say_presence("idle")
+        session.say_presence("active")
+        session.say_presence("idle")
         ring = await session.next()
         await session.turn(ring.text)
         await house.until_outcomes(("queued", "skipped"), ("processed", "delivered"))
@@ -125,15 +132,15 @@ async def test_a_companion_that_hangs_costs_nobody_else_anything(house: House) -
         await other.turn(ring.text)
         await house.until_outcomes(("queued", "unknown"))
         assert hanging.rings.empty()
-        await hanging.companion.say_presence("active")
-        await hanging.companion.say_presence("idle")
+        hanging.say_presence("active")
+        hanging.say_presence("idle")
         hanging.answer = ("accepted", None)
         assert (await hanging.next()).mark != ring.mark
 
 
 async def test_a_session_ends_with_its_companion_and_comes_back_with_it(house: House) -> None:
     async with house.session() as session:
-        session_id = session.companion.session_id
+        session_id = session.session_id
 
     async def has_ended() -> bool:
         return (await house.bob.list_sessions(ended=True)).sessions[0].ended_at is not None
@@ -141,14 +148,14 @@ async def test_a_session_ends_with_its_companion_and_comes_back_with_it(house: H
     await eventually(has_ended)
     await house.mail()
     async with house.session() as again:
-        assert again.companion.session_id == session_id
+        assert again.session_id == session_id
         await again.next()
 
 
 async def test_a_companion_that_comes_back_at_once_was_never_away(house: House) -> None:
     async with house.session() as first:
         async with house.session() as second:
-            assert second.companion.session_id == first.companion.session_id
+            assert second.session_id == first.session_id
             await house.mail()
             await second.next()
         assert first.rings.empty()
@@ -158,20 +165,18 @@ async def test_a_companion_that_comes_back_at_once_was_never_away(house: House) 
 async def test_mail_to_oneself_is_shown_when_a_session_starts_and_never_rings(house: House) -> None:
     await house.bob.post_message("handover", to=["@bob"], subject="where I was")
     async with house.session() as session:
-        welcome = session.companion.welcome
-        assert welcome is not None
-        assert '"where I was"' in (welcome.doorbell or "")
+        assert '"where I was"' in (session.welcome.doorbell or "")
         await house.mail(subject="the other one")
         assert "2 unread messages" in (await session.next()).text
 
 
 async def test_a_session_that_is_renamed_stays_the_same(house: House) -> None:
     async with house.session() as session:
-        await session.companion.say_renamed("n1-after-clear")
+        session.seat.say(Renamed(native_id="n1-after-clear"))
 
         async def renamed() -> bool:
             [one] = (await house.bob.list_sessions()).sessions
-            return (one.session_id, one.native_id) == (session.companion.session_id, "n1-after-clear")
+            return (one.session_id, one.native_id) == (session.session_id, "n1-after-clear")
 
         await eventually(renamed)
 
@@ -180,8 +185,7 @@ async def test_what_is_no_seat_is_refused_and_hurts_nobody(house: House) -> None
     bridge = (await house.human.create_token("@system", bridge="elsewhere")).token
     async with house.session() as session:
         for token in ("x", bridge):
-            with pytest.raises(WakelineError):
-                await Session(house.seats(), token, "n9").companion.__aenter__()
+            assert await Session(house.seats(), token, "n9").seat.sit() is Parting.REFUSED
         for words in (b"no json\n", b"{}\n", json.dumps({"type": "hello", "protocol": 9}).encode() + b"\n"):
             reader, writer = await asyncio.open_unix_connection(house.seats())
             writer.write(words)
@@ -192,8 +196,7 @@ async def test_what_is_no_seat_is_refused_and_hurts_nobody(house: House) -> None
         with contextlib.suppress(ConnectionError):
             assert await reader.read() == b""
         writer.close()
-        await session.companion._say({"type": "a word of tomorrow", "presence": 7})  # noqa: SLF001 - no companion says that
-        await session.companion._say({"type": "presence", "presence": "asleep"})  # noqa: SLF001 - no companion says that
+        session.seat.say(Odd(type="a word of tomorrow", presence=7), Odd(type="presence", presence="asleep"))
         await house.mail()
         await session.next()
 

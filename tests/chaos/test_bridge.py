@@ -3,75 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.bridge.household import House, Session, eventually
+from tests.bridge.household import House, eventually
+from tests.chaos.harness import SETTINGS, Harness
 from tests.databases import fresh_postgres
-from wakeline.errors import WakelineError
 from wakeline.testing.server import ServerProcess
-from wakeline.wire.seat import RingSaid
 
 pytestmark = pytest.mark.slow
 
 ROUNDS = int(os.environ.get("WAKELINE_CHAOS_ROUNDS", "50")) // 10 or 1
-SETTINGS: dict[str, Any] = {
-    "lease_seconds": 15,
-    "coalesce_seconds": 0,
-    "loop_turn_limit": 0,
-    "loop_repeat_limit": 0,
-    "wake_budget_per_hour": 1_000_000,
-    "supervisor_seconds": 1,
-    "log_level": "error",
-}
-
-
-class Harness:
-    """@bob's session: every ring begins a turn in which the mail is read.  It outlives the server."""
-
-    def __init__(self, house: House) -> None:
-        self.house = house
-        self.rung: list[str] = []
-        self.read: list[str] = []
-
-    async def run(self) -> None:
-        while True:
-            async with self.house.session() as session:
-                await self._serve(session)
-
-    async def _serve(self, session: Session) -> None:
-        """Until the bridge is gone."""
-        while session.companion.connected:
-            try:
-                ring = await asyncio.wait_for(session.rings.get(), 0.2)
-            except TimeoutError:
-                continue
-            self.rung.append(ring.mark)
-            await self._turn(session, ring)
-
-    async def _turn(self, session: Session, ring: RingSaid) -> None:
-        """It goes on without us if the bridge is gone; then nobody hears of its end."""
-        with contextlib.suppress(ConnectionError):
-            await session.companion.start_turn(ring.text, ring.mark)
-        await self._fetch()
-        with contextlib.suppress(ConnectionError):
-            await session.companion.end_turn(ring.mark)
-
-    async def _fetch(self) -> None:
-        try:
-            page = await self.house.bob.get_inbox()
-            fresh = [one.message_id for one in page.messages]
-            if fresh:
-                await self.house.bob.ack_messages(fresh)
-                self.read += fresh
-        except WakelineError:
-            return  # the server is away: a later ring tells of it again
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -89,7 +35,7 @@ async def test_a_server_killed_while_it_rings_loses_no_mail_and_rings_no_mark_tw
     dice = random.Random(7)
     with target:
         async with House(target) as house:
-            harness = Harness(house)
+            harness = Harness(house, dice)
             running = asyncio.create_task(harness.run())
             sent = []
             for _ in range(ROUNDS):
@@ -104,4 +50,4 @@ async def test_a_server_killed_while_it_rings_loses_no_mail_and_rings_no_mark_tw
             await eventually(all_read, 240)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
-            assert len(harness.rung) == len(set(harness.rung))
+            assert len(harness.rung_marks) == len(set(harness.rung_marks))

@@ -18,7 +18,7 @@ KINDS = {
     if isinstance(kind, type) and issubclass(kind, WakelineError) and kind is not WakelineError
 }
 # What the command line and the client find out by themselves never travels, and brings its own hint.
-LOCAL = tuple(PACKAGE / name for name in ("connect", "doctor", "faces/cli", "client.py", "companion.py", "endpoint.py"))
+LOCAL = tuple(PACKAGE / name for name in ("connect", "doctor", "faces/cli", "client.py", "endpoint.py"))
 
 
 @cache

@@ -173,7 +173,7 @@ def test_pruning_the_log_takes_nothing_from_anybody(node: ServerProcess, alice: 
     bob.ack(bob.mail()[0]["message_id"])
     before = bob.mail(state="all")
     pruned = operator(node).post("/v1/prune", keep=0)
-    assert set(pruned) == {"log_rows", "messages", "first_log_id", "last_log_id"}
+    assert set(pruned) == {"log_rows", "messages", "sessions", "first_log_id", "last_log_id"}
     assert pruned["log_rows"] > 0
     assert pruned["first_log_id"] == pruned["last_log_id"] + 1
     assert operator(node).get("/v1/log")["events"] == []
@@ -194,6 +194,17 @@ def test_pruning_keeps_as_much_as_it_is_told(node: ServerProcess, alice: Actor, 
     assert operator(node).post("/v1/prune", older_than_seconds=3600)["log_rows"] == 0
     assert operator(node).post("/v1/prune")["log_rows"] == 0  # as the schedule does
     assert operator(node).post("/v1/prune", older_than_seconds=0)["first_log_id"] == last + 1
+
+
+def test_pruning_forgets_sessions_that_ended(node: ServerProcess, alice: Actor) -> None:
+    old, new = (
+        alice.post("/v1/sessions/heartbeat", harness="codex", native_id=name)["session_id"] for name in ("n1", "n2")
+    )
+    alice.post(f"/v1/sessions/{old}/end")
+    operator(node).post("/v1/prune", older_than_seconds=3600)
+    assert len(alice.get("/v1/sessions", ended=True)["sessions"]) == 2
+    assert operator(node).post("/v1/prune", older_than_seconds=0)["sessions"] == 1
+    assert [one["session_id"] for one in alice.get("/v1/sessions", ended=True)["sessions"]] == [new]
 
 
 @pytest.mark.parametrize("body", [{"keep": -1}, {"older_than_seconds": -1}, {"keep": "x"}, {"before": 1}])

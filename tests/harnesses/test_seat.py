@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from wakeline.harnesses.seat import NOTHING, Seat
+from wakeline.harnesses.seat import NOTHING, Parting, Seat
 from wakeline.wire.seat import PROTOCOL, AnnounceSaid, Hello, PresenceSaid, RingSaid, Rung, TurnStarted, Welcome
 
 QUESTION = TurnStarted(turn_id="t", text="hello")
@@ -42,6 +42,7 @@ class Bridge:
         self.heard: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.writers: list[asyncio.StreamWriter] = []
         self.server: asyncio.Server | None = None
+        self.answer: bytes | None = None  # instead of a welcome, and the end
 
     async def start(self) -> None:
         self.server = await asyncio.start_unix_server(self._serve, self.path)
@@ -50,6 +51,9 @@ class Bridge:
         self.writers.append(writer)
         while line := await reader.readline():
             said = json.loads(line)
+            if self.answer is not None:
+                writer.write(self.answer)
+                break
             if said["type"] == "hello":
                 self.tell(type="welcome", session_id="s", handle="@bob", doorbell=None)
             self.heard.put_nowait(said)
@@ -137,3 +141,17 @@ async def test_who_waits_for_an_announcement_is_let_go_when_the_bridge_leaves(br
         await bridge.hear("turn_started")
         await bridge.stop()
         assert await asked == NOTHING
+
+
+async def test_a_bridge_that_dies_before_it_answers_is_not_one_that_refuses(bridge: Bridge) -> None:
+    seat = Seat(lambda: str(bridge.path), Sitter(), soon)
+    assert await asyncio.wait_for(_sit(seat, bridge, b""), 10) is Parting.NOBODY
+    refusal = b'{"type": "refused", "error": {"message": "no"}}\n'
+    assert await asyncio.wait_for(_sit(seat, bridge, refusal), 10) is Parting.REFUSED
+    await bridge.stop()
+    assert await seat.sit() is Parting.NOBODY
+
+
+async def _sit(seat: Seat, bridge: Bridge, answer: bytes) -> Parting:
+    bridge.answer = answer
+    return await seat.sit()

@@ -278,6 +278,30 @@ async def test_what_was_not_rung_stays_due(
     assert (wake.state, wake.reason, wake.until is not None) == ("held", why, True)
 
 
+async def test_a_session_that_is_heard_of_while_nobody_finds_it_is_rung_at_once(host: Host) -> None:
+    await host.mail()
+    [ring] = await host.claim()
+    await host.observe(Noticed(ring.session.session_id, Presence.IDLE, None, "test"))  # it sits down just then
+    await host.settle(ring, Absent())
+    assert len(await host.claim()) == 1
+
+
+@pytest.mark.guarantee("G-BRIDGE-UNKNOWN")
+@pytest.mark.parametrize("result", [Absent(), Refused(None, "held_by_human", ""), Failed("broken_pipe", "")])
+async def test_what_was_not_rung_is_not_counted_as_a_ring(hasty: Host, result: Absent | Refused | Failed) -> None:
+    await hasty.mail()
+    [ring] = await hasty.claim()
+    idle = Noticed(ring.session.session_id, Presence.IDLE, None, "test")
+    await hasty.settle(ring, result)
+    await hasty.observe(idle)
+    await hasty.plan()
+    [ring] = await hasty.claim()
+    await hasty.settle(ring, Uncertain("timeout", ""))
+    await hasty.observe(idle)
+    await hasty.plan()
+    assert len(await hasty.claim()) == 1, "it rings once more"
+
+
 @pytest.mark.guarantee("G-BRIDGE-UNKNOWN")
 async def test_an_unknown_ring_is_not_repeated_until_its_session_was_seen_idle_without_it(hasty: Host) -> None:
     await hasty.mail()

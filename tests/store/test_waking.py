@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -300,6 +301,24 @@ async def test_a_node_that_comes_back_takes_up_what_it_was_carrying(bell: Bell) 
     await bell.match()
     assert await bell.claim() == []
     [again] = await bell.claim(restarted=True)
+    assert again.delivery.attempts == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [(0, 1), (90, 90), (86_400, 300)],
+    ids=["no sooner than without it", "as long as it asks", "within bounds"],
+)
+async def test_a_receiver_says_when_it_wants_the_next_attempt(sqlite: SqlitePlace, asked: int, seconds: int) -> None:
+    bell = await a_bell(sqlite)
+    await bell.subscribe("@bob")
+    await send(bell.store, agent(bell.workspace, "@ann"), "@bob")
+    [planned] = await bell.match()
+    await bell.settle(planned, Failed("server_error", "HTTP 503", pause=timedelta(seconds=asked)))
+    sqlite.now += seconds * SECOND - 1
+    assert await bell.claim() == []
+    sqlite.now += 1
+    [again] = await bell.claim()
     assert again.delivery.attempts == 2
 
 

@@ -25,7 +25,7 @@ from wakeline.adapters.seat_turns import Turns
 from wakeline.core.observation import Observation
 from wakeline.core.parcel import Absent, Accepted, Failed, Parcel, Refused, Result, Uncertain, bounded
 from wakeline.core.session import WakeMode
-from wakeline.errors import InvalidArgument, WakelineError
+from wakeline.errors import InvalidArgument, Unavailable, WakelineError
 from wakeline.wire import seat as said
 
 _log = logging.getLogger(__name__)
@@ -131,6 +131,9 @@ class Seats:
             seat = Seat(self._desk, hello, welcome.session_id, writer)
             if not hello.visit:
                 self._take(seat)
+        except Unavailable as error:
+            _log.info("a companion must come back when the server does: %s", error.message)
+            return  # without a word: that is no refusal
         except WakelineError as error:
             await _refuse(writer, error)
             return

@@ -14,9 +14,12 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import NamedTuple
@@ -26,7 +29,7 @@ from yarl import URL
 
 from wakeline.adapters.exchange import Answer, BadAnswer, Exchange, connect
 from wakeline.core.destination import Network, check_address, check_url
-from wakeline.core.instant import SECOND
+from wakeline.core.instant import SECOND, to_datetime
 from wakeline.core.parcel import Accepted, Failed, Parcel, Refused, Result, bounded
 from wakeline.core.signature import signed_headers
 from wakeline.errors import Forbidden
@@ -34,6 +37,7 @@ from wakeline.errors import Forbidden
 LAST_STATUS = 600
 PREPARED_SECONDS = 2.0  # for what is never sent after all
 SECRET_LENGTH = 6  # what is shorter is no secret, and could be part of any word
+SECONDS = re.compile(r"[0-9]{1,9}")
 SIGNATURES = ("webhook-signature", "X-Neo-Wake-Signature")
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]  # a name and a port into addresses
@@ -131,7 +135,8 @@ class Webhooks:
         finally:
             if exchange is not None:
                 exchange.hang_up()
-        return _judge(answer, bounded(f"HTTP {answer.status} {answer.said}".strip(), secrets)), answer.said
+        detail = bounded(f"HTTP {answer.status} {answer.said}".strip(), secrets)
+        return _judge(answer, detail, to_datetime(self._now())), answer.said
 
     def _letter(self, parcel: Parcel) -> Letter | Failed:
         if not parcel.keys:
@@ -241,7 +246,8 @@ def _echoes(said: str, challenge: str) -> bool:
     return isinstance(echo, str) and hmac.compare_digest(echo.encode("utf-8", "replace"), challenge.encode())
 
 
-def _judge(answer: Answer, detail: str) -> Result:
+def _judge(answer: Answer, detail: str, now: datetime) -> Result:
+    """The wake protocol makes every 4xx final, also 429; a receiver that wants to be asked again says 503."""
     status = answer.status
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         return Accepted(status, detail)
@@ -249,8 +255,21 @@ def _judge(answer: Answer, detail: str) -> Result:
         return Refused(status, "redirect", detail)
     if HTTPStatus.BAD_REQUEST <= status < HTTPStatus.INTERNAL_SERVER_ERROR:
         return Refused(status, "rejected", detail)
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        return Failed("server_error", detail, pause=_pause(answer.headers.get("retry-after", ""), now))
     known = HTTPStatus.INTERNAL_SERVER_ERROR <= status < LAST_STATUS
     return Failed("server_error" if known else "bad_answer", detail)
+
+
+def _pause(retry_after: str, now: datetime) -> timedelta | None:
+    """In seconds, or as a date; what is neither asks for nothing."""
+    if SECONDS.fullmatch(retry_after):
+        return timedelta(seconds=int(retry_after))
+    try:
+        until = parsedate_to_datetime(retry_after)
+    except (ValueError, OverflowError):
+        return None
+    return max(timedelta(), until.replace(tzinfo=until.tzinfo or UTC) - now)
 
 
 def _failure(error: OSError | BadAnswer, secrets: tuple[str, ...]) -> Failed:

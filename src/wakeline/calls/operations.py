@@ -41,7 +41,7 @@ def add_workspace(name: str) -> Call:
 
 
 def prune(*, older_than_seconds: int | None = None, keep: int | None = None) -> Call:
-    """Remove old log rows now."""
+    """Remove old log rows and ended sessions now."""
     return Call("POST", "/v1/prune", body=given(older_than_seconds=older_than_seconds, keep=keep), repeat=SAFE)
 
 

@@ -58,6 +58,7 @@ class Failed(msgspec.Struct, frozen=True):
     reason: str
     detail: str
     retryable: bool = True
+    pause: timedelta | None = None  # what the receiver asks for before the next attempt
 
 
 class Uncertain(msgspec.Struct, frozen=True):

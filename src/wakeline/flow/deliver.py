@@ -28,6 +28,7 @@ from wakeline.flow.plan import Planned, Stamp, claim, plan, retire
 _replace = msgspec.structs.replace
 
 BACKOFF = (timedelta(seconds=1), timedelta(seconds=2), timedelta(seconds=4))
+LONGEST_PAUSE = timedelta(minutes=5)  # that a receiver can ask for: what comes meanwhile waits behind it
 DEGRADE_AFTER = 3
 
 
@@ -108,7 +109,9 @@ def _accepted(picture: Picture, delivery: Delivery, result: Accepted) -> None:
 
 
 def _try_again(picture: Picture, delivery: Delivery, result: Failed) -> None:
-    at = plus(picture.now, BACKOFF[delivery.attempts - 1])
+    """Not before its receiver wants to hear of it, within bounds."""
+    asked = min(result.pause or timedelta(), LONGEST_PAUSE)
+    at = plus(picture.now, max(BACKOFF[delivery.attempts - 1], asked))
     record(
         picture,
         _replace(delivery, lease_owner=None, lease_until=None, next_attempt_at=at, reason=result.reason),

@@ -80,6 +80,20 @@ def give_back(
         )
 
 
+def take_back(
+    picture: Picture,
+    delivery: Delivery,
+    state: WakeState,
+    reason: str | None,
+    until: int | None = None,
+    since: int | None = None,
+) -> None:
+    """Nothing was rung inside the session, so it does not count as a ring.  `since`: the last that was known of it."""
+    for wake in wakes_of(picture, delivery):
+        before = _replace(wake, rings=max(0, wake.rings - 1), unsure_at=None)
+        picture.put_wake(_replace(before, state=state, reason=reason, until=until, updated_at=since or picture.now))
+
+
 def receipt_of(picture: Picture, wake: Wake) -> Receipt | None:
     return picture.receipts.get((wake.thread_id or "", wake.seq or 0, wake.handle))
 

@@ -51,10 +51,17 @@ def _call_off(picture: Picture, delivery: Delivery) -> None:
         picture.append(UNWANTED, HOST_STREAM + session.host, 0, SYSTEM, delivery.delivery_id, data)
 
 
-def skip(picture: Picture, delivery: Delivery, why: Why, state: WakeState, until: int | None = None) -> None:
+def skip(
+    picture: Picture,
+    delivery: Delivery,
+    why: Why,
+    state: WakeState,
+    until: int | None = None,
+    since: int | None = None,
+) -> None:
     """Nothing was rung."""
     evidence.end(picture, delivery, Outcome.SKIPPED, str(why))
-    evidence.give_back(picture, delivery, state, None if state is WakeState.WAITING else str(why), until)
+    evidence.take_back(picture, delivery, state, None if state is WakeState.WAITING else str(why), until, since)
 
 
 def doubt(picture: Picture, delivery: Delivery, reason: str, detail: str | None = None) -> None:

@@ -151,16 +151,21 @@ def _settle(picture: Picture, delivery: Delivery, result: Result, rules: WakeRul
         case Accepted():
             _triggered(picture, delivery, result, rules)
         case Absent():
-            skip(picture, delivery, Why.NO_CONNECTION, WakeState.HELD, later)
+            skip(picture, delivery, Why.NO_CONNECTION, WakeState.HELD, later, _claimed_at(delivery, rules))
         case Refused():
             evidence.end(picture, delivery, Outcome.SKIPPED, result.reason, {"detail": result.detail})
-            evidence.give_back(picture, delivery, WakeState.HELD, str(Why.REFUSED), later)
+            evidence.take_back(picture, delivery, WakeState.HELD, str(Why.REFUSED), later)
         case Failed():
             again = picture.now + rules.supervisor_seconds * SECOND
             evidence.end(picture, delivery, Outcome.FAILED, result.reason, {"detail": result.detail})
-            evidence.give_back(picture, delivery, WakeState.HELD, str(Why.FAILED), again)
+            evidence.take_back(picture, delivery, WakeState.HELD, str(Why.FAILED), again)
         case Uncertain():
             doubt(picture, delivery, result.reason, result.detail)
+
+
+def _claimed_at(delivery: Delivery, rules: WakeRules) -> int | None:
+    """A companion that sits down after this was perhaps not looked for any more, and says nothing new about itself."""
+    return None if delivery.lease_until is None else delivery.lease_until - rules.lease_seconds * SECOND
 
 
 def _triggered(picture: Picture, delivery: Delivery, result: Accepted, rules: WakeRules) -> None:

@@ -1,7 +1,8 @@
 """A companion's end of the seat protocol: find the bridge, say hello, report, and answer when it rings.
 
-The bridge comes and goes with its server, so a lost connection is made again, for as long as the session lives.  What
-is said while there is none is dropped: hello and the presence that follows it say all that still counts.
+This is the reference of the protocol, and what tests use in place of a harness.  The bridge comes and goes with its
+server, so a lost connection is made again, for as long as the session lives.  What is said while there is none is
+dropped: hello and the presence that follows it say all that still counts.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import Protocol
 
 import msgspec
@@ -30,6 +32,14 @@ NOTHING = said.AnnounceSaid()
 
 REFUSED_PAUSE = 30.0  # what was refused once is hardly welcome a moment later
 HELLO_SECONDS = 10.0
+
+
+class Parting(Enum):
+    """Why there is no connection any more."""
+
+    NOBODY = "nobody answers there"
+    REFUSED = "it was not welcome"
+    LEFT = "the bridge has left"
 
 
 class Sitter(Protocol):
@@ -57,33 +67,41 @@ class Seat:
         return self._writer is not None
 
     async def hold(self) -> None:
-        """Until cancelled."""
+        """Until cancelled, at one bridge after the other."""
         pauses = self._pauses()
         while True:
-            try:
-                reader, writer = await asyncio.open_unix_connection(self._path(), limit=said.LINE_BYTES)
-            except OSError:
-                await asyncio.sleep(next(pauses))
-                continue
-            try:
-                welcome = await self._introduce(reader, writer)
-                if welcome is not None:
-                    pauses = self._pauses()
-                    await self._serve(welcome, reader, writer)
-            finally:
-                self._leave(writer)
-            await asyncio.sleep(next(pauses) if welcome else REFUSED_PAUSE)
+            parting = await self.sit()
+            if parting is Parting.LEFT:
+                pauses = self._pauses()
+            await asyncio.sleep(REFUSED_PAUSE if parting is Parting.REFUSED else next(pauses))
 
-    async def _introduce(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> said.Welcome | None:
+    async def sit(self) -> Parting:
+        """One connection, until it ends."""
+        try:
+            reader, writer = await asyncio.open_unix_connection(self._path(), limit=said.LINE_BYTES)
+        except OSError:
+            return Parting.NOBODY
+        try:
+            match await self._introduce(reader, writer):
+                case said.Welcome() as welcome:
+                    await self._serve(welcome, reader, writer)
+                    return Parting.LEFT
+                case said.RefusedSeat() as refused:
+                    _log.warning("the bridge refuses this session: %s", refused.error.get("message"))
+                    return Parting.REFUSED
+                case _:
+                    return Parting.NOBODY
+        finally:
+            self._leave(writer)
+
+    async def _introduce(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> said.Line | None:
+        """What the bridge says to it; one that dies just then says nothing."""
         writer.write(_encode(self._sitter.hello()) + b"\n")
         try:
             async with asyncio.timeout(HELLO_SECONDS):
-                answer = read(await reader.readline())
-        except (OSError, ValueError, TimeoutError):
+                return read(await _line(reader))
+        except TimeoutError:
             return None
-        if isinstance(answer, said.RefusedSeat):
-            _log.warning("the bridge refuses this session: %s", answer.error.get("message"))
-        return answer if isinstance(answer, said.Welcome) else None
 
     async def _serve(self, welcome: said.Welcome, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writer = writer

@@ -18,7 +18,7 @@ from wakeline.adapters.codex import commands
 from wakeline.adapters.codex.adapter import Codex
 from wakeline.adapters.codex.queue import CodexQueue
 from wakeline.adapters.command.adapter import Commands
-from wakeline.adapters.command.book import Order, read_book
+from wakeline.adapters.command.book import Book
 from wakeline.adapters.harness import HarnessAdapter
 from wakeline.adapters.opencode.adapter import OpencodeServed
 from wakeline.adapters.opencode.api import OpencodeServer
@@ -39,7 +39,7 @@ from wakeline.runtime.desk import Desk, workspace_in
 from wakeline.runtime.host import HostLock, bind_seats
 from wakeline.runtime.lines import Line, LocalLine, RemoteLine
 from wakeline.runtime.orders import Orders, clean
-from wakeline.runtime.settings import Settings
+from wakeline.runtime.settings import Settings, commands_path
 from wakeline.runtime.starter import Starter
 from wakeline.service import Services
 from wakeline.version import VERSION
@@ -63,11 +63,10 @@ def adapters(desk: Desk, settings: Settings, environ: Mapping[str, str]) -> list
     ]
 
 
-def _orders(settings: Settings) -> dict[str, Order]:
-    given = settings.commands_file
-    path = Path(given).expanduser() if given else settings.data / "commands.toml"
+def _orders(settings: Settings) -> Book:
+    path = commands_path(settings)
     try:
-        return read_book(path)
+        return Book(path)
     except (OSError, ValueError) as error:
         raise invalid("commands_file", str(path), str(error)) from error
 

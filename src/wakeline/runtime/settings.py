@@ -179,7 +179,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, Meta(description="The secret that encrypts stored secrets (environment only); empty: the file 'key'.")
     ] = ""
 
-    log_retention_days: Annotated[Amount, Meta(description="How long log rows are kept, in days; 0: for ever.")] = 30
+    log_retention_days: Annotated[
+        Amount, Meta(description="How long log rows and ended sessions are kept, in days; 0: for ever.")
+    ] = 30
     log_retention_rows: Annotated[Amount, Meta(description="How many log rows are kept; 0: no limit.")] = 0
     closed_thread_retention_days: Annotated[
         Amount, Meta(description="How long messages of closed threads are kept, in days; 0: for ever.")
@@ -253,6 +255,12 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Settings
         if name != "data":
             values[name] = _convert(name, value, origins[name])
     return Settings(**values), origins
+
+
+def commands_path(settings: Settings) -> Path:
+    """Where the operator's own commands stand."""
+    given = settings.commands_file
+    return Path(given).expanduser() if given else settings.data / "commands.toml"
 
 
 def show(settings: Settings, name: str) -> Any:

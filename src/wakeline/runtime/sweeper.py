@@ -36,16 +36,18 @@ class Retention:
         self._closed_thread_days = closed_thread_days
         self._delivery_days = delivery_days
 
-    async def apply(self, workspace_id: int) -> tuple[int, int]:
-        """What the settings ask for; answers how many log rows and messages went."""
+    async def apply(self, workspace_id: int) -> tuple[int, int, int]:
+        """What the settings ask for; answers how many log rows, messages and sessions went."""
         now = await self._store.now()
         before = plus(now, -self._log_days * DAY) if self._log_days else None
         rows = await self._store.prune(workspace_id, before=before, keep=self._log_rows or None)
-        messages = 0
+        messages = sessions = 0
         if self._closed_thread_days:
             closed_before = plus(now, -self._closed_thread_days * DAY)
             messages = await self._store.forget_closed(workspace_id, closed_before=closed_before)
-        return rows, messages
+        if before is not None:
+            sessions = await self._store.forget_sessions(workspace_id, ended_before=before)
+        return rows, messages, sessions
 
     async def apply_everywhere(self) -> None:
         for workspace in await self._store.read(AllWorkspaces()):

@@ -25,7 +25,7 @@ class Operations:
         version: str,
         database: str,
         human: str,
-        retention: Callable[[int], Awaitable[tuple[int, int]]],
+        retention: Callable[[int], Awaitable[tuple[int, int, int]]],
         issuer: Callable[[], str] | None = None,
     ) -> None:
         self._context = context
@@ -104,18 +104,24 @@ class Operations:
         store = self._context.store
         await store.index()
         if request.older_than_seconds is None and request.keep is None:
-            log_rows, messages = await self._retention(caller.workspace_id)
+            log_rows, messages, sessions = await self._retention(caller.workspace_id)
         else:
-            age = request.older_than_seconds
-            before = None if age is None else await store.now() - age * SECOND
-            log_rows, messages = await store.prune(caller.workspace_id, before=before, keep=request.keep), 0
+            log_rows, sessions = await self._prune(caller.workspace_id, request.older_than_seconds, request.keep)
+            messages = 0
         [workspace] = await store.read(WorkspaceById(caller.workspace_id))
         return wire.Pruned(
             log_rows=log_rows,
             messages=messages,
+            sessions=sessions,
             first_log_id=workspace.first_log_id,
             last_log_id=workspace.last_log_id,
         )
+
+    async def _prune(self, workspace_id: int, age: int | None, keep: int | None) -> tuple[int, int]:
+        store = self._context.store
+        before = None if age is None else await store.now() - age * SECOND
+        rows = await store.prune(workspace_id, before=before, keep=keep)
+        return rows, 0 if before is None else await store.forget_sessions(workspace_id, ended_before=before)
 
 
 def _workspace(row: Workspace) -> wire.WorkspaceView:

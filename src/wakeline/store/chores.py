@@ -100,6 +100,13 @@ class Chores:
                 return forgotten
             await asyncio.sleep(0)
 
+    async def forget_sessions(self: Engine, workspace_id: int, *, ended_before: int) -> int:
+        """Drop sessions that ended before then, unless something that is under way refers to them."""
+        asked = {"workspace_id": workspace_id, "before": ended_before}
+        if not await self.fetch("any_old_session", asked):
+            return 0
+        return (await self.transact([("touch_workspaces", {}), ("forget_sessions", asked)]))[-1]
+
     async def trim_dead_letters(self: Engine, workspace_id: int, sender: str, keep: int) -> None:
         await self.transact([("trim_dead_letters", {"workspace_id": workspace_id, "sender": sender, "keep": keep})])
 

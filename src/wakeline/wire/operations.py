@@ -55,6 +55,7 @@ class Prune(Request, frozen=True):
 class Pruned(Answer, frozen=True):
     log_rows: int
     messages: int
+    sessions: int
     first_log_id: int
     last_log_id: int
 

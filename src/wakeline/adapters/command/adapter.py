@@ -15,6 +15,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Protocol
 
 from wakeline.adapters.command.book import EXITS, Order, Word
 from wakeline.adapters.harness import ANY
@@ -29,6 +30,12 @@ _ANSWERS: dict[str, Word] = {"accepted": "accepted", "refused": "refused", "fail
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY")
 
 
+class Orders(Protocol):
+    """The command of each agent, by its handle."""
+
+    def get(self, handle: str, /) -> Order | None: ...
+
+
 class Commands:
     harness = ANY
     transport = TRANSPORT
@@ -36,8 +43,7 @@ class Commands:
     capabilities: tuple[str, ...] = (COMMAND,)
     levels: Mapping[str, str] = MappingProxyType({})
 
-    def __init__(self, orders: Mapping[str, Order], environ: Mapping[str, str], monotonic: Callable[[], float]) -> None:
-        """`orders` by handle."""
+    def __init__(self, orders: Orders, environ: Mapping[str, str], monotonic: Callable[[], float]) -> None:
         self._orders = orders
         self._environ = {name: environ[name] for name in KEPT if name in environ}
         self._monotonic = monotonic

@@ -9,6 +9,7 @@ recipe = "antigravity"
 
 from __future__ import annotations
 
+import logging
 import tomllib
 from collections.abc import Mapping
 from functools import cache
@@ -20,6 +21,8 @@ import msgspec
 from msgspec import Meta
 
 from wakeline.wire.common import HANDLE_PATTERN
+
+_log = logging.getLogger(__name__)
 
 Word = Literal["accepted", "refused", "failed", "unknown", "absent"]
 Handle = Annotated[str, Meta(pattern=HANDLE_PATTERN)]
@@ -61,9 +64,11 @@ def recipes() -> dict[str, Order]:
 
 def read_book(path: Path) -> dict[str, Order]:
     """The commands of each agent.  No file: none.  Raises OSError, or ValueError that says what is wrong."""
-    if not path.exists():
-        return {}
-    document = tomllib.loads(path.read_text("utf-8"))
+    return parse_book(path.read_text("utf-8")) if path.exists() else {}
+
+
+def parse_book(text: str) -> dict[str, Order]:
+    document = tomllib.loads(text)
     return {handle: _order(entry) for handle, entry in msgspec.convert(document, dict[Handle, Entry]).items()}
 
 
@@ -76,3 +81,32 @@ def _order(entry: Entry) -> Order:
     said = {name: value for name, value in msgspec.structs.asdict(entry).items() if value is not None}
     said.pop("recipe", None)
     return msgspec.convert({**base, **said}, Order)
+
+
+class Book:
+    """The file, read again when it has changed.  A mistake that comes into it later leaves what it said before."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = self._look()
+        self._orders = read_book(path)
+
+    def get(self, handle: str, /) -> Order | None:
+        seen = self._look()
+        if seen != self._seen:
+            self._seen = seen
+            self._read_again()
+        return self._orders.get(handle)
+
+    def _read_again(self) -> None:
+        try:
+            self._orders = read_book(self._path)
+        except (OSError, ValueError) as error:
+            _log.warning("%s is left as it was read before: %s", self._path, error)
+
+    def _look(self) -> tuple[int, ...] | None:
+        try:
+            state = self._path.stat()
+        except OSError:
+            return None
+        return state.st_mtime_ns, state.st_size, state.st_ino

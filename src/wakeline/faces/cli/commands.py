@@ -106,7 +106,7 @@ INDEX = {
     "dead-letter redrive": ("operations", "post a dead letter again"),
     "workspace add": ("operations", "add a workspace"),
     "workspace list": ("operations", "list workspaces"),
-    "prune": ("operations", "remove old log rows now"),
+    "prune": ("operations", "remove old log rows and ended sessions now"),
     "backup": ("copies", "copy the database while it is in use"),
     "restore": ("copies", "put a backup in place of the database"),
     "doctor": ("doctor", "check that everything works, probe a harness, or ring a live session"),

@@ -83,7 +83,12 @@ def _workspaces_view(answer: dict[str, Any]) -> str:
 
 def _prune_arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--older-than", type=duration, metavar="SPAN", help="remove rows older than this, such as 30d")
+    add(
+        "--older-than",
+        type=duration,
+        metavar="SPAN",
+        help="remove rows older than this, such as 30d, and sessions that ended before then",
+    )
     add("--keep", type=int, metavar="N", help="remove all but the newest so many")
 
 
@@ -94,7 +99,8 @@ def prune(context: Context) -> int:
 
 
 def _pruned_view(answer: dict[str, Any]) -> str:
-    gone = f"{count(answer['log_rows'], 'log row')} and {count(answer['messages'], 'message')} removed"
+    rows, messages = count(answer["log_rows"], "log row"), count(answer["messages"], "message")
+    gone = f"{rows}, {messages} and {count(answer['sessions'], 'ended session')} removed"
     return f"{gone}; the log now begins at {answer['first_log_id']}"
 
 

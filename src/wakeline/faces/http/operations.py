@@ -401,7 +401,7 @@ OPERATIONS: tuple[Operation, ...] = (
               wire.Workspaces),
     Operation("POST", "/v1/workspaces", "add_workspace", "Add a workspace", _add_workspace, wire.WorkspaceView,
               body=wire.AddWorkspace, status=201),
-    Operation("POST", "/v1/prune", "prune_log", "Drop old log rows", _prune, wire.Pruned, body=wire.Prune),
+    Operation("POST", "/v1/prune", "prune_log", "Drop old log rows and sessions", _prune, wire.Pruned, body=wire.Prune),
     Operation("GET", "/v1/whoami", "who_am_i", "Whom this server takes you for", _who_am_i, wire.WhoAmI),
     Operation("GET", "/v1/status", "status", "How the server and your workspace are", _status, wire.StatusAnswer),
 )
