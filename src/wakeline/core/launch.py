@@ -7,6 +7,7 @@ asks for it: a woken agent has the rights that its human gave it, and no more.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from wakeline.core.doorbell import tame
 from wakeline.errors import Forbidden
@@ -27,6 +28,12 @@ BYPASSES = (
     'approval_policy="never"',
 )
 PROMPT, SESSION = "{prompt}", "{session}"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    command: list[str]
+    environ: Mapping[str, str] = field(default_factory=dict)  # what it needs beside what it inherits
 
 
 def refuse_bypass(command: Sequence[str]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from wakeline import wire
 from wakeline.core.instant import from_datetime, to_datetime
+from wakeline.core.launch import Program
 from wakeline.core.session import START_TOLERANCE
 from wakeline.errors import Unavailable, WakelineError
 from wakeline.runtime.lines import Line
@@ -30,7 +31,7 @@ LOOK_SECONDS = 0.5
 BEGIN_SECONDS = 20.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 
-Compose = Callable[[wire.ActivationOrder], list[str] | None]
+Compose = Callable[[wire.ActivationOrder], Program | None]
 InUse = Callable[[str, str], bool]  # a harness and a native id: does a living process have this session?
 Said = tuple[str, str | None, Exit | None]  # how it ended, why, and what the process left
 
@@ -88,30 +89,32 @@ class Starter:
     # -- a new order --------------------------------------------------------------------------------------------------
 
     async def _carry_out(self, line: Line, order: wire.ActivationOrder) -> None:
-        refusal = self._refusal(order)
-        command: list[str] | None = None
-        if refusal is None:
-            try:
-                command = self._compose(order)
-            except WakelineError as error:
-                refusal = ("failed", error.code.lower(), None)
-        if refusal is None and (command is None or shutil.which(command[0], path=self._environ.get("PATH")) is None):
-            refusal = ("failed", "no_command" if command is None else "command_not_found", None)
-        if refusal is not None or command is None:
-            await self._settle(line, order.activation_id, order.fence, refusal or ("failed", "no_command", None))
+        found = self._refusal(order) or self._program(order)
+        if isinstance(found, tuple):
+            await self._settle(line, order.activation_id, order.fence, found)
             return
         folder = self._orders.folder(order.activation_id)
-        folder.begin(Order(line.workspace, order.activation_id, order.fence, order.harness, command))
-        await asyncio.to_thread(self._start_keeper, folder, order)
+        folder.begin(Order(line.workspace, order.activation_id, order.fence, order.harness, found.command))
+        await asyncio.to_thread(self._start_keeper, folder, order, found.environ)
         await self._tell_started(line, folder, order.fence)
         await self._conclude(line, folder, order.fence)
 
-    def _start_keeper(self, folder: Folder, order: wire.ActivationOrder) -> None:
+    def _program(self, order: wire.ActivationOrder) -> Program | Said:
+        try:
+            program = self._compose(order)
+        except WakelineError as error:
+            return "failed", error.code.lower(), None
+        if program is None:
+            return "failed", "no_command", None
+        found = shutil.which(program.command[0], path=self._environ.get("PATH"))
+        return program if found is not None else ("failed", "command_not_found", None)
+
+    def _start_keeper(self, folder: Folder, order: wire.ActivationOrder, more: Mapping[str, str]) -> None:
         """Not through the event loop: that would kill it when the bridge stops.  It is collected by whoever is next."""
         subprocess.Popen(
             keep_command(folder.path, order.seconds),
             cwd=order.cwd,
-            env=self._environ,
+            env={**more, **self._environ},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
