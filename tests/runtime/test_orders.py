@@ -40,12 +40,21 @@ def kept(folder: Folder, seconds: int = 60) -> Iterator[subprocess.Popen[bytes]]
 
 @contextmanager
 def a_session() -> Iterator[subprocess.Popen[bytes]]:
-    """Somebody else's."""
-    with subprocess.Popen(SLEEP, start_new_session=True) as process:
+    """Somebody else's, who says what they hear."""
+    with subprocess.Popen(["cat"], start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             yield process
         finally:
             process.kill()
+
+
+def answer(process: subprocess.Popen[bytes]) -> bytes:
+    """Nothing, if it was killed: that comes first, whenever it is carried out."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(b"still here\n")
+    process.stdin.flush()
+    return process.stdout.readline()
 
 
 def wait_until(look: Path) -> None:
@@ -67,7 +76,7 @@ def test_a_number_that_was_given_again_is_left_alone(tmp_path: Path) -> None:
         assert started_at is not None
         write_keeper(folder, somebody.pid, started_at - 3_600 * SECOND)
         folder.end()
-        assert somebody.poll() is None
+        assert answer(somebody) == b"still here\n"
 
 
 @pytest.mark.guarantee("G-ACTIVATION-OWNED")
