@@ -25,6 +25,12 @@ from wakeline.testing.server import ServerProcess
 BRIDGE_ID = ulid(1, 1)
 
 
+@pytest.fixture(autouse=True)
+def _ended(tmp_path: Path) -> Iterator[None]:
+    yield
+    end_all(tmp_path)
+
+
 def server_in(folder: Path, *, bridge: bool) -> ServerProcess:
     return ServerProcess(folder / "data", bridge=bridge, **SWIFT)
 
@@ -34,10 +40,7 @@ def bridgeless(folder: Path) -> Iterator[Ward]:
     with server_in(folder, bridge=False) as server:
         ward = Ward(server, folder)
         ward.fall_silent()
-        try:
-            yield ward
-        finally:
-            end_all(folder)
+        yield ward
 
 
 def bridge_token(ward: Ward) -> str:
