@@ -85,9 +85,10 @@ def test_processes_that_bring_nothing_end_in_an_incident(ward: Ward, mode: str) 
 
 
 @pytest.mark.guarantee("G-ACTIVATION-OWNED")
-def test_a_human_ends_what_runs_with_all_that_it_started(ward: Ward) -> None:
+@pytest.mark.parametrize("mode", ["linger", "detach"], ids=["in its group", "in a session of its own"])
+def test_a_human_ends_what_runs_with_all_that_it_started(ward: Ward, mode: str) -> None:
     ward.fall_silent()
-    ward.allow("resume", "linger")
+    ward.allow("resume", mode)
     ward.send()
     running = ward.wait_state("running")
     [child] = eventually(ward.children, ward.listed)

@@ -27,7 +27,7 @@ SWIFT: dict[str, Any] = {
 }
 
 PROGRAM = """\
-import http.client, json, os, socket, subprocess, sys, time
+import http.client, json, os, signal, socket, subprocess, sys, time
 folder, mode, prompt, session = sys.argv[1:5]
 with open(f"{folder}/ledger", "a") as ledger:
     ledger.write(json.dumps({"pid": os.getpid(), "prompt": prompt, "session": session,
@@ -37,12 +37,19 @@ if mode == "crash":
     sys.exit(7)
 if mode == "ignore":
     sys.exit(0)
-if mode == "linger":
-    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+if mode == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if mode in ("linger", "detach"):
+    sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
+    child = subprocess.Popen(sleep, start_new_session=mode == "detach")
     with open(f"{folder}/children", "a") as children:
         children.write(f"{child.pid}\\n")
+if mode in ("linger", "detach", "stubborn", "quit"):
     while not os.path.exists(f"{folder}/go"):
         time.sleep(0.05)
+if mode == "quit":
+    print("the last words")
+    sys.exit(0)
 def call(method, path, body=None):
     while True:
         try:

@@ -127,11 +127,34 @@ def test_pauses_grow_and_end_at_an_hour(tries: int, base: int) -> None:
 
 
 @pytest.mark.guarantee("G-ACTIVATION-NO-BYPASS")
-@pytest.mark.parametrize("word", [*BYPASSES, "--dangerously-skip-permissions", "--permission-mode=bypassPermissions"])
-def test_nothing_that_sets_permissions_aside_is_started(word: str) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        *([bypass] for bypass in BYPASSES),
+        ["--dangerously-skip-permissions"],
+        ["--permission-mode=bypassPermissions"],
+        ["--permission-mode", "bypassPermissions"],
+        ["--settings", '{"permissions": {"defaultMode": "bypassPermissions"}}'],
+        ["--approval-mode", "yolo"],
+        ["--approval-mode=yolo"],
+        ["-a", "never"],
+        ["--ask-for-approval=never"],
+        ["-c", 'approval_policy="never"'],
+        ["-c", 'approval_policy = "never"'],
+        ["-c", "sandbox_mode=danger-full-access"],
+        ["--allow-all"],
+        ["sh", "-c", "codex --YOLO exec"],
+    ],
+)
+def test_nothing_that_sets_permissions_aside_is_started(words: list[str]) -> None:
     with pytest.raises(Forbidden) as refused:
-        refuse_bypass(["agent", word, "{prompt}"])
+        refuse_bypass(["agent", *words, "{prompt}"])
     assert refused.value.code == "PERMISSION_BYPASS_REFUSED"
+
+
+@pytest.mark.parametrize("command", [(), ("agent", "-a", "neverland"), ("agent", "--once", "{prompt}")])
+def test_what_sets_nothing_aside_may_be_started(command: tuple[str, ...]) -> None:
+    refuse_bypass(command)
 
 
 def test_a_prompt_stays_one_word_whatever_it_holds() -> None:

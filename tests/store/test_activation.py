@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from tests.store.bells import Bell
-from tests.store.builders import HUMAN, agent, bridge, human, new_id, send
+from tests.store.builders import HUMAN, agent, bridge, human, new_id, open_workspace, send
+from tests.store.places import PostgresPlace
 from tests.store.subscribing import PutSession, session
 from wakeline.core.activation import Activation, ActivationRules
 from wakeline.core.activation_queries import ActivationList, DormancyList
@@ -24,6 +25,7 @@ from wakeline.flow.launch import (
     SettleActivation,
     Settled,
     StartActivation,
+    StopActivation,
 )
 from wakeline.flow.mandate import AllowActivation
 from wakeline.flow.tend import Tend
@@ -76,15 +78,22 @@ class Ward:
         said = SettleActivation(self.bridge, _found(row), row.fence, end, None, status, "words", self.rules, HUMAN)
         return await self.store.submit(said)
 
+    async def stop(self, row: Activation) -> Activation:
+        return await self.store.submit(StopActivation(human(self.workspace), _found(row), self.rules))
+
 
 def _found(row: Activation) -> Found:
     return Found(row.activation_id, row.handle, row.message_id, row.session_id)
 
 
-@pytest.fixture
-async def ward(store: Store, workspace: Workspace) -> Ward:
+async def settle_in(store: Store, workspace: Workspace) -> None:
     await store.submit(Tend(bridge(workspace, "h"), "bridge-h1", "1", (), started=True))
     await store.submit(PutSession(session(agent(workspace, "@bob"), host="h", native_id="n1", resumable=1)))
+
+
+@pytest.fixture
+async def ward(store: Store, workspace: Workspace) -> Ward:
+    await settle_in(store, workspace)
     return Ward(store, workspace)
 
 
@@ -111,6 +120,20 @@ async def test_looks_at_once_and_again_start_one_process_for_one_message(ward: W
     assert len(await ward.rows("resume")) == 1
     assert order.session is not None
     assert order.session.native_id == "n1"
+
+
+@pytest.mark.guarantee("G-ACTIVATION-ONCE")
+async def test_two_nodes_that_look_and_claim_at_once_start_one_process(postgres: PostgresPlace) -> None:
+    nodes = [await postgres.open() for _ in range(2)]
+    workspace = await open_workspace(nodes[0], "@ann", "@bob")
+    wards = [Ward(node, workspace) for node in nodes]
+    await settle_in(nodes[0], workspace)
+    await wards[0].allow("resume")
+    await wards[0].send()
+    await asyncio.gather(*(ward.look() for ward in wards * 3))
+    assert len(await wards[1].rows("resume")) == 1
+    claimed = await asyncio.gather(*(ward.claim() for ward in wards * 2))
+    assert sorted(map(len, claimed)) == [0, 0, 0, 1]
 
 
 @pytest.mark.guarantee("G-ACTIVATION-ONCE")
@@ -196,6 +219,41 @@ async def test_failures_in_a_row_stop_with_an_incident_and_a_human_lets_it_go_on
     settled = await ward.settle(order.activation, status=0)
     assert settled.activation is not None
     assert (settled.activation.result, settled.activation.reason) == ("fallback_resumed", "mail_unread")
+
+
+@pytest.mark.guarantee("G-ACTIVATION-LIMITS")
+async def test_what_was_planned_before_the_stop_is_not_started_after_it(ward: Ward) -> None:
+    await ward.allow("resume", concurrency=2)
+    await ward.send()
+    await ward.look()
+    [first] = await ward.claim()
+    await ward.send()
+    await ward.look()
+    assert len(await ward.rows("resume")) == 2
+    await ward.stop(first.activation)
+    await ward.settle(first.activation)
+    assert await ward.claim() == []
+    assert [(row.result, row.reason) for row in await ward.rows("resume")] == [("failed", "stopped")] * 2
+
+
+@pytest.mark.guarantee("G-ACTIVATION-LIMITS")
+@pytest.mark.parametrize("end", ["failed", "already_active", "ended", "lapsed"])
+async def test_a_humans_stop_holds_however_the_process_ended(ward: Ward, end: str) -> None:
+    await ward.allow("resume")
+    await ward.send()
+    await ward.look()
+    [order] = await ward.claim()
+    stopped = await ward.stop(order.activation)
+    if end == "lapsed":
+        over = msgspec.structs.replace(stopped, lease_until=1)
+        await ward.store.submit(PutActivation(over))
+        await ward.store.submit(LapseActivations(over.workspace_id, (_found(over),), 0, ward.rules, HUMAN))
+    else:
+        await ward.settle(order.activation, end, status=None if end == "failed" else 0)
+    await ward.look()
+    [row] = await ward.rows("resume")
+    assert (row.result, row.reason) == ("failed", "stopped")
+    assert await ward.reason() == "stopped"
 
 
 @pytest.mark.guarantee("G-ACTIVATION-LIMITS")

@@ -73,3 +73,46 @@ async def fill(postgres: PostgresPlace) -> None:
         await send(node, agent(workspace, f"@a{n}"), f"@a{(n + 1) % 20}", idempotency_key="k")
         lead = CreateThread(human(workspace), new_id(), "A job", "workflow", (f"@a{n}",), "@a0", None, "")
         await node.submit(lead)
+
+
+# Many agents, who have read much and have nearly nothing to read; many attempts, all of them over.
+CROWD = """
+INSERT INTO principals SELECT {workspace}, '@a' || n, 'agent', '[]', NULL, 0, '@human', NULL
+FROM generate_series(1, 500) n;
+INSERT INTO receipts SELECT 't' || n, k, '@a' || n, {workspace}, n, 1, NULL, 1, 1, 1, NULL, NULL
+FROM generate_series(1, 500) n, generate_series(1, 50) k;
+INSERT INTO receipts VALUES ('t1', 51, '@a1', {workspace}, 1, 1, NULL, 0, NULL, NULL, NULL, NULL);
+INSERT INTO sessions (session_id, workspace_id, handle, harness, wake_mode, replyable, capabilities, levels, presence,
+  presence_source, presence_at, resumable, started_at, heartbeat_at)
+SELECT 's' || n || '.' || k, {workspace}, '@a' || n, 'tool', 'none', 1, '[]', '{{}}', 'idle', 'test', 0, 1, 0, k
+FROM generate_series(1, 500) n, generate_series(1, 10) k;
+INSERT INTO dormancies SELECT {workspace}, '@a' || n, NULL, 0, 0, 0, NULL, 0, NULL, NULL, 0
+FROM generate_series(1, 500) n;
+INSERT INTO activations (activation_id, workspace_id, handle, way, log_id, attempt, result, fence, created_at,
+  settled_at)
+SELECT 'a' || n, {workspace}, '@a1', 'trigger', n, 1, 'triggered', 0, 0, 0 FROM generate_series(1, 5000) n;
+"""
+
+
+@pytest.mark.guarantee("G-COST")
+@pytest.mark.parametrize("name", ["dormant_agents", "dormancy_list", "lapsed_activations"])
+@pytest.mark.parametrize("state", ["unknown", "analyzed"])
+async def test_dormancy_is_asked_about_by_key(postgres: PostgresPlace, name: str, state: str) -> None:
+    workspace = await open_workspace(await postgres.open())
+    connection = await Server.parse(postgres.url).connect("test")  # as reads do, which follow the planner
+    await connection.execute(CROWD.format(workspace=workspace.workspace_id))
+    if state == "analyzed":
+        await connection.execute("ANALYZE")
+    statement = statements.load("postgres", name)
+    given = {"workspace_id": str(workspace.workspace_id), "limit": "200", "after": "''", "handle": "''"}
+    values = ", ".join(given.get(parameter, "1") for parameter in statement.parameters)
+    await connection.execute(f"DEALLOCATE ALL; PREPARE asked AS {statement.text}")
+    [row] = await connection.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE asked({values})")
+    await connection.close()
+    found = dict(scans(json.loads(row[0])[0]["Plan"]))
+    if name == "lapsed_activations":
+        assert {*found} <= {"activations_open", "activations_once"}  # both hold what is open, and nothing else
+    else:  # of agents there are as many as there are; what each of them has is found by the agent
+        assert "(recipient = p.handle)" in found["receipts_by_box"]
+        assert "(handle = p.handle)" in found["sessions_by_handle"]
+        assert not {"all of receipts", "all of sessions"} & {*found}

@@ -60,6 +60,29 @@ def test_planning_does_not_read_what_was_rung_long_ago(connection: apsw.Connecti
     assert any("wakes_open" in step for step in plan), plan
 
 
+@pytest.mark.guarantee("G-COST")
+@pytest.mark.parametrize("name", ["dormant_agents", "dormancy_list"])
+def test_who_is_dormant_is_asked_agent_by_agent(connection: apsw.Connection, name: str) -> None:
+    statement = statements.load("sqlite", name)
+    plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", _ones(statement))]
+    [all_agents, *lookups] = [step for step in plan if step.startswith(("SCAN", "SEARCH"))]
+    assert all_agents.startswith(("SEARCH p USING PRIMARY KEY", "SEARCH d USING PRIMARY KEY")), plan
+    assert any("receipts_by_box (workspace_id=? AND recipient=? AND box=?)" in step for step in lookups), plan
+    assert not [step for step in lookups if "handle=?" not in step and "recipient=?" not in step], plan
+    assert not [step for step in plan if "TEMP B-TREE" in step], plan
+
+
+@pytest.mark.guarantee("G-COST")
+def test_what_has_lapsed_is_looked_for_among_what_is_open(connection: apsw.Connection) -> None:
+    statement = statements.load("sqlite", "lapsed_activations")
+    plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", _ones(statement))]
+    assert plan == ["SEARCH activations USING INDEX activations_open (<expr>>?)"]
+
+
+def _ones(statement: statements.Statement) -> tuple[int, ...]:
+    return tuple(1 for _ in statement.parameters)
+
+
 def test_a_statement_is_not_compiled_again_for_another_value(connection: apsw.Connection) -> None:
     assert connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, -1)
 

@@ -11,14 +11,24 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from wakeline import wire
-from wakeline.core.launch import fill, refuse_bypass
+from wakeline.core.launch import Program, fill, refuse_bypass
 
 IN_USE = "already has an active writer"  # Codex refuses a thread that is open anywhere
+
+
+# Claude Code begins its turn two seconds after its start, with or without the tools that it was told to have, and the
+# mail would stay unread.  The first variable is that of 2.1.274 and later, the others are those of older ones.
+PATIENT = {
+    "CLAUDE_CODE_MCP_STARTUP_WAIT_MS": "30000",
+    "MCP_CONNECTION_NONBLOCKING": "false",
+    "MCP_CONNECT_TIMEOUT_MS": "30000",
+}
 
 
 class Start(msgspec.Struct, frozen=True):
     resume: Callable[[str, str], list[str]]  # the session's native id, the prompt
     spawn: Callable[[str], list[str]]
+    environ: Mapping[str, str] = {}  # unless the bridge's own says otherwise
 
 
 Starts = Mapping[str, Start]
@@ -26,6 +36,7 @@ Starts = Mapping[str, Start]
 CLAUDE_CODE = Start(
     resume=lambda native_id, prompt: ["claude", "-p", "--resume", native_id, prompt],
     spawn=lambda prompt: ["claude", "-p", prompt],
+    environ=PATIENT,
 )
 OPENCODE = Start(
     resume=lambda native_id, prompt: ["opencode", "run", "--session", native_id, prompt],
@@ -37,13 +48,21 @@ PI = Start(
 )
 
 
-def command_for(order: wire.ActivationOrder, starts: Starts) -> list[str] | None:
+def program_for(order: wire.ActivationOrder, starts: Starts) -> Program | None:
     """What to start, or None where nobody has said how.  Raises Forbidden for what would set permissions aside."""
-    if order.command is not None:
-        refuse_bypass(order.command)
-        given = {"prompt": order.prompt, "session": order.native_id or "", "handle": order.handle, "way": order.way}
-        return fill(order.command, given)
     start = starts.get(order.harness or "")
+    command = _own(order) if order.command is not None else _shipped(order, start)
+    return None if command is None else Program(command, {} if start is None else start.environ)
+
+
+def _own(order: wire.ActivationOrder) -> list[str]:
+    command = order.command or []
+    refuse_bypass(command)
+    given = {"prompt": order.prompt, "session": order.native_id or "", "handle": order.handle, "way": order.way}
+    return fill(command, given)
+
+
+def _shipped(order: wire.ActivationOrder, start: Start | None) -> list[str] | None:
     if start is None:
         return None
     if order.way == "resume":

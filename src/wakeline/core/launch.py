@@ -6,36 +6,49 @@ asks for it: a woken agent has the rights that its human gave it, and no more.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from wakeline.core.doorbell import tame
 from wakeline.errors import Forbidden
 
-# In any argument, whatever its case; each of them sets the permissions of some harness aside.
+# Whatever their case, with "=", ":" and quotes read as spaces; each of them sets the permissions of some harness aside.
 BYPASSES = (
     "--dangerously",
     "--allow-dangerously",
     "bypasspermissions",
     "--yolo",
-    "--approval-mode=yolo",
+    "--approval-mode yolo",
     "--full-auto",
     "danger-full-access",
     "--no-sandbox",
     "--allow-all-tools",
+    "--allow-all ",
     "--trust-all-tools",
-    "approval_policy=never",
-    'approval_policy="never"',
+    "--yes-always",
+    "approval_policy never",
+    "--ask-for-approval never",
+    " -a never ",
 )
+_SEPARATORS = re.compile(r"[\s=:\"']+")
 PROMPT, SESSION = "{prompt}", "{session}"
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    command: list[str]
+    environ: Mapping[str, str] = field(default_factory=dict)  # what it needs beside what it inherits
+
+
 def refuse_bypass(command: Sequence[str]) -> None:
-    for word in command:
-        found = next((bypass for bypass in BYPASSES if bypass in word.lower()), None)
-        if found is not None:
+    """In one word or in two: an option and its value may be either."""
+    for words in zip(command, (*command[1:], ""), strict=False):
+        said = f" {_SEPARATORS.sub(' ', ' '.join(words))} ".lower()
+        if any(bypass in said for bypass in BYPASSES):
             raise Forbidden(
                 "PERMISSION_BYPASS_REFUSED",
-                f"{tame(word)!r} would set the harness's permissions aside.",
+                f"{tame(' '.join(words).strip())!r} would set the harness's permissions aside.",
                 rule="permission_bypass",
             )
 

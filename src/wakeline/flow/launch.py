@@ -93,13 +93,15 @@ class ClaimActivations(msgspec.Struct, frozen=True):
 
     def _take(self, picture: Picture, row: Activation) -> Order | None:
         """Everything is looked at once more, just before a process is started."""
-        mandate = picture.mandates.get(row.handle)
+        mandate, dormancy = picture.mandates.get(row.handle), picture.dormancies.get(row.handle)
         if not is_unread(picture, row.handle, row.message_id):
             settle(picture, row, Result.ALREADY_ACTIVE, Idle.READ, self.rules)
         elif is_awake(picture, row.handle, self.rules):
             settle(picture, row, Result.ALREADY_ACTIVE, None, self.rules)
         elif mandate is None or not allows(mandate, row.way):
             settle(picture, row, Result.FAILED, Idle.NOT_ALLOWED, self.rules)
+        elif dormancy is not None and dormancy.stopped_at is not None:
+            settle(picture, row, Result.FAILED, STOPPED, self.rules)
         else:
             until = picture.now + CLAIM_SECONDS * SECOND
             row = _replace(row, lease_owner=self.bridge_id, lease_until=until, fence=row.fence + 1)
@@ -183,12 +185,12 @@ class SettleActivation(msgspec.Struct, frozen=True):
         return Settled(stale=False, activation=picture.activations[row.activation_id])
 
     def _judge(self, picture: Picture, row: Activation) -> tuple[Result, str | None]:
+        if row.stop_asked_by is not None:  # however it ended: a human wants no more of it
+            return Result.FAILED, STOPPED
         if self.end == "already_active":
             return Result.ALREADY_ACTIVE, self.reason
         if self.end == "failed":
             return Result.FAILED, self.reason or "failed"
-        if row.stop_asked_by is not None:
-            return Result.FAILED, STOPPED
         if self.exit_status != 0:
             return Result.FAILED, self.reason or "exit_status"
         unread = is_unread(picture, row.handle, row.message_id)
@@ -215,7 +217,7 @@ class LapseActivations(msgspec.Struct, frozen=True):
             row = picture.activations.get(one.activation_id)
             if row is None or row.result is not None or not self._is_over(row, picture.now):
                 continue
-            reason = Idle.NO_BRIDGE if row.lease_until is None else "lease_expired"
+            reason = STOPPED if row.stop_asked_by is not None else _lapsed(row)
             fenced = _replace(row, fence=row.fence + 1)
             settle(picture, fenced, Result.FAILED, reason, self.rules, self.human)
             ended += 1
@@ -224,6 +226,10 @@ class LapseActivations(msgspec.Struct, frozen=True):
     def _is_over(self, row: Activation, now: int) -> bool:
         end = row.lease_until or row.created_at + self.waiting_seconds * SECOND
         return end <= now
+
+
+def _lapsed(row: Activation) -> str:
+    return Idle.NO_BRIDGE if row.lease_until is None else "lease_expired"
 
 
 class StopActivation(msgspec.Struct, frozen=True):

@@ -93,7 +93,7 @@ def _starter(settings: Settings) -> Starter:
     return Starter(
         Orders(settings.data / "activations", processes.look),
         processes.look,
-        lambda order: starting.command_for(order, starts),
+        lambda order: starting.program_for(order, starts),
         lambda harness, native_id: (
             harness == "claude-code" and process_of(claude_sessions(environ), native_id) is not None
         ),

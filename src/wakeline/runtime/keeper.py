@@ -3,42 +3,65 @@
 It leads a session of its own, so it outlives the bridge, and a bridge that comes back finds it by its folder.  The file
 `keeper` is made once: who finds it there already starts nothing, so one order never becomes two processes.  The program
 has a process group of its own; when it ends, when its time is over or when the keeper is told to stop, whatever is left
-of the group ends too, and `exit` says how it went.  It knows nothing of servers, and imports next to nothing.
+of the group ends too, and `exit` says how it went.  Where it ends the program by force, it also ends what that has
+detached into sessions of their own: orphans become children of the keeper.  It knows nothing of servers, and imports
+next to nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import IO
 
-from wakeline.runtime.processes import look
+from wakeline.runtime.processes import descendants, look
 
 KEPT = 8_192  # bytes of what it prints, the last ones
 PATIENCE_SECONDS = 5.0
+LOOK_SECONDS = 0.5
 TAKEN = 3
+SET_CHILD_SUBREAPER = 36  # of Linux's prctl
 
 
-class Stopped(Exception):
-    pass
+class Ear:
+    """Hears that it shall end, whenever it is told so: nothing is cut off in the middle."""
+
+    def __init__(self) -> None:
+        self._told = False
+
+    def hear(self, _number: int, _frame: object) -> None:
+        self._told = True
+
+    def wait(self, process: subprocess.Popen[bytes], seconds: float) -> str | None:
+        """Why it must be ended, or None if it has ended by itself."""
+        until = time.monotonic() + seconds
+        while not self._told and (left := until - time.monotonic()) > 0:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(min(left, LOOK_SECONDS))
+                return None
+        return "stopped" if self._told else "time_limit"
 
 
 def main(folder: Path, seconds: float) -> int:
-    signal.signal(signal.SIGTERM, _stop)
-    if not claim(folder, os.getpid()):
+    ear = Ear()
+    signal.signal(signal.SIGTERM, ear.hear)
+    order = folder / "order"
+    if not claim(folder, os.getpid()) or not order.exists():  # called off, or even gone
         return TAKEN
-    order = json.loads((folder / "order").read_bytes())
+    command = json.loads(order.read_bytes())["command"]
+    adopt_orphans()
     tail = Tail()
-    reason = None
     try:
         process = subprocess.Popen(
-            order["command"],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -50,21 +73,28 @@ def main(folder: Path, seconds: float) -> int:
     put(folder / "group", str(process.pid))
     reader = threading.Thread(target=tail.read, args=(process.stdout,), daemon=True)
     reader.start()
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        reason = "time_limit"
-    except Stopped:
-        reason = "stopped"
+    reason = ear.wait(process, seconds)
     status = end_group(process)
+    if reason is not None:
+        end_orphans()
     reader.join(1.0)
     finish(folder, {"status": status, "reason": reason, "output": tail.text})
     return 0
 
 
-def _stop(_number: int, _frame: object) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise Stopped
+def adopt_orphans() -> None:
+    with contextlib.suppress(AttributeError, OSError):  # elsewhere than on Linux they are nobody's
+        ctypes.CDLL(None).prctl(SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_orphans() -> None:
+    """Again and again, for a while: who is killed may leave children of its own, and may be out of our reach."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while (left := descendants(os.getpid())) and time.monotonic() < until:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(LOOK_SECONDS / 10)
 
 
 def claim(folder: Path, pid: int | None) -> bool:

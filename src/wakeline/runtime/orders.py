@@ -11,7 +11,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,7 +19,7 @@ import msgspec
 
 from wakeline.core.session import START_TOLERANCE, Sighting
 from wakeline.endpoint import HARNESS_MARKS
-from wakeline.runtime import keeper
+from wakeline.runtime import keeper, processes
 
 Look = Callable[[int], Sighting]
 T = TypeVar("T")
@@ -108,29 +108,33 @@ class Folder:
     def end(self) -> None:
         """Tell the keeper to end it; where there is none any more, end what is left of its session ourselves."""
         kept = self.keeper
-        if kept is None or kept.pid is None:
+        if kept is None or kept.pid is None or self.exit is not None:
             return
         if self.is_kept:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(kept.pid, signal.SIGTERM)
             return
-        for pid in left_over(kept.pid):
+        for pid in self._left_over(kept.pid, kept.started_at):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 
+    def _left_over(self, session: int, started_at: int | None) -> list[int]:
+        """The processes of a session whose leader is gone.
+
+        Nobody is given its number while one of them is there.  So if somebody has it, or the machine was started since,
+        a session of that number is not ours.
+        """
+        taken, _ = self._look(session)
+        booted_at = processes.booted_at()
+        if taken or started_at is None or booted_at is None or started_at < booted_at - START_TOLERANCE:
+            return []
+        return processes.members(session)
+
     def remove(self) -> None:
+        """The order first: a keeper that comes late must not find it without the file that calls it off."""
+        with contextlib.suppress(OSError):
+            (self.path / "order").unlink()
         shutil.rmtree(self.path, ignore_errors=True)
-
-
-def left_over(session: int) -> Iterator[int]:
-    """The processes of a session whose leader is gone.  Nobody is given its number while one of them is there."""
-    for place in Path("/proc").glob("[0-9]*"):
-        try:
-            fields = (place / "stat").read_bytes().rpartition(b")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == session and fields[0] != b"Z":
-            yield int(place.name)
 
 
 class Orders:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 MICROSECONDS = 1_000_000
-_STATE, _FOREGROUND, _START = 0, 5, 19  # fields of /proc/<pid>/stat, counted behind the name
+_STATE, _PARENT, _SESSION, _FOREGROUND, _START = 0, 1, 3, 5, 19  # fields of /proc/<pid>/stat, counted behind the name
 _GONE = ("Z", "X", "x")  # ended, only not yet collected by its parent
 
 
@@ -35,6 +36,40 @@ def foreground(pid: int) -> int | None:
     except OSError:
         return _ask_foreground(pid)
     return int(fields[_FOREGROUND]) if int(fields[_FOREGROUND]) > 0 else None
+
+
+def members(session: int) -> list[int]:
+    """The processes of a session, where /proc tells it."""
+    return [pid for pid, fields in _all() if int(fields[_SESSION]) == session]
+
+
+def descendants(pid: int) -> list[int]:
+    """Its children, their children and so on, where /proc tells it."""
+    parents = [(int(fields[_PARENT]), child) for child, fields in _all()]
+    found, before = {pid}, 0
+    while len(found) > before:
+        before = len(found)
+        found.update(child for parent, child in parents if parent in found)
+    return sorted(found - {pid})
+
+
+def _all() -> Iterator[tuple[int, list[bytes]]]:
+    try:
+        names = [name for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - as above
+    except FileNotFoundError:
+        return
+    for name in names:
+        try:
+            fields = _read(f"/proc/{name}/stat").rpartition(b")")[2].split()
+        except OSError:
+            continue  # it has just ended
+        if fields[_STATE].decode() not in _GONE:
+            yield int(name), fields
+
+
+def booted_at() -> int | None:
+    """When this machine was started, where /proc tells it."""
+    return _booted_at() if os.path.exists("/proc/stat") else None  # noqa: PTH110 - as above
 
 
 def _ask_foreground(pid: int) -> int | None:

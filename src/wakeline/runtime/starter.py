@@ -12,12 +12,13 @@ import contextlib
 import logging
 import shutil
 import subprocess
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from wakeline import wire
 from wakeline.core.instant import from_datetime, to_datetime
+from wakeline.core.launch import Program
 from wakeline.core.session import START_TOLERANCE
 from wakeline.errors import Unavailable, WakelineError
 from wakeline.runtime.lines import Line
@@ -30,9 +31,13 @@ LOOK_SECONDS = 0.5
 BEGIN_SECONDS = 20.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 
-Compose = Callable[[wire.ActivationOrder], list[str] | None]
+Compose = Callable[[wire.ActivationOrder], Program | None]
 InUse = Callable[[str, str], bool]  # a harness and a native id: does a living process have this session?
 Said = tuple[str, str | None, Exit | None]  # how it ended, why, and what the process left
+
+
+def is_running(folder: Folder) -> bool:
+    return folder.exit is None and folder.is_kept
 
 
 class Starter:
@@ -58,20 +63,29 @@ class Starter:
     async def serve(self, line: Line, group: asyncio.TaskGroup) -> None:
         """One look: take up what is new, and come back to what an earlier life has left."""
         answer = await line.claim_activations(AT_ONCE)
-        held = {one.activation_id: one for one in answer.held}
-        for name, folder in self._orders.all(line.workspace).items():
-            if name not in held and name not in self._busy and name not in {one.activation_id for one in answer.orders}:
-                folder.call_off()
-                folder.end()
-                if folder.exit is not None or not folder.is_kept:
-                    folder.remove()
+        held, new = {one.activation_id for one in answer.held}, {one.activation_id for one in answer.orders}
+        known = held | new | self._busy
+        ending = [
+            folder
+            for name, folder in self._orders.all(line.workspace).items()
+            if name not in known and not self._cleared(folder)
+        ]
         for one in answer.held:
             if one.activation_id not in self._busy:
                 self._take(group, one.activation_id, self._return_to(line, one))
             elif one.stop:
                 self._orders.folder(one.activation_id).end()
         for order in answer.orders:
-            self._take(group, order.activation_id, self._carry_out(line, order))
+            self._take(group, order.activation_id, self._carry_out(line, order, ending))
+
+    def _cleared(self, folder: Folder) -> bool:
+        """Nobody knows of it any more: end it.  Is it gone already?"""
+        folder.call_off()
+        folder.end()
+        if is_running(folder):
+            return False
+        folder.remove()
+        return True
 
     def _take(self, group: asyncio.TaskGroup, name: str, work: Coroutine[Any, Any, None]) -> None:
         self._busy.add(name)
@@ -87,31 +101,43 @@ class Starter:
 
     # -- a new order --------------------------------------------------------------------------------------------------
 
-    async def _carry_out(self, line: Line, order: wire.ActivationOrder) -> None:
-        refusal = self._refusal(order)
-        command: list[str] | None = None
-        if refusal is None:
-            try:
-                command = self._compose(order)
-            except WakelineError as error:
-                refusal = ("failed", error.code.lower(), None)
-        if refusal is None and (command is None or shutil.which(command[0], path=self._environ.get("PATH")) is None):
-            refusal = ("failed", "no_command" if command is None else "command_not_found", None)
-        if refusal is not None or command is None:
-            await self._settle(line, order.activation_id, order.fence, refusal or ("failed", "no_command", None))
+    async def _carry_out(self, line: Line, order: wire.ActivationOrder, ending: Sequence[Folder]) -> None:
+        found = await self._meeting(ending) or self._refusal(order) or self._program(order)
+        if isinstance(found, tuple):
+            await self._settle(line, order.activation_id, order.fence, found)
             return
         folder = self._orders.folder(order.activation_id)
-        folder.begin(Order(line.workspace, order.activation_id, order.fence, order.harness, command))
-        await asyncio.to_thread(self._start_keeper, folder, order)
+        folder.begin(Order(line.workspace, order.activation_id, order.fence, order.harness, found.command))
+        await asyncio.to_thread(self._start_keeper, folder, order, found.environ)
         await self._tell_started(line, folder, order.fence)
         await self._conclude(line, folder, order.fence)
 
-    def _start_keeper(self, folder: Folder, order: wire.ActivationOrder) -> None:
+    async def _meeting(self, ending: Sequence[Folder]) -> Said | None:
+        """What was given up may be for the same mail, or the same session: a next process must not meet it."""
+        try:
+            async with asyncio.timeout(BEGIN_SECONDS):
+                while any(map(is_running, ending)):  # noqa: ASYNC110 - another process ends
+                    await asyncio.sleep(LOOK_SECONDS / 10)
+        except TimeoutError:
+            return "failed", "last_one_runs", None
+        return None
+
+    def _program(self, order: wire.ActivationOrder) -> Program | Said:
+        try:
+            program = self._compose(order)
+        except WakelineError as error:
+            return "failed", error.code.lower(), None
+        if program is None:
+            return "failed", "no_command", None
+        found = shutil.which(program.command[0], path=self._environ.get("PATH"))
+        return program if found is not None else ("failed", "command_not_found", None)
+
+    def _start_keeper(self, folder: Folder, order: wire.ActivationOrder, more: Mapping[str, str]) -> None:
         """Not through the event loop: that would kill it when the bridge stops.  It is collected by whoever is next."""
         subprocess.Popen(
             keep_command(folder.path, order.seconds),
             cwd=order.cwd,
-            env=self._environ,
+            env={**more, **self._environ},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -171,7 +197,7 @@ class Starter:
             return
         if held.stop:
             folder.end()
-        if folder.exit is None and folder.is_kept:
+        if is_running(folder):
             _log.info("adopted what runs for the activation %s", held.activation_id)
             await self._tell_started(line, folder, held.fence)
         await self._conclude(line, folder, held.fence)
@@ -179,7 +205,7 @@ class Starter:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     async def _conclude(self, line: Line, folder: Folder, fence: int) -> None:
-        while folder.exit is None and folder.is_kept:  # noqa: ASYNC110 - another process ends
+        while is_running(folder):  # noqa: ASYNC110 - another process ends
             await asyncio.sleep(LOOK_SECONDS)
         left = folder.exit
         if left is None:  # its keeper was killed: nothing that it kept may go on without one

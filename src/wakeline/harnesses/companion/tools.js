@@ -37,10 +37,11 @@ export class Tools {
     return text;
   }
 
-  close() {
+  close(error = new Error("wakeline mcp was closed")) {
     this.#child?.kill();
     this.#child = null;
     this.#ready = null;
+    for (const id of [...this.#calls.keys()]) this.#fail(id, error);
   }
 
   async #ask(method, params, limit, signal) {
@@ -97,8 +98,8 @@ export class Tools {
   #request(method, params, limit, signal) {
     const id = ++this.#number;
     return new Promise((resolve, reject) => {
+      // It alone keeps the process there for an answer: a harness without a terminal has nothing else to wait for.
       const timer = setTimeout(() => this.#fail(id, new Error(`wakeline did not answer ${method}`)), limit);
-      timer.unref?.();
       const settle = (done) => (value) => (clearTimeout(timer), done(value));
       this.#calls.set(id, { resolve: settle(resolve), reject: settle(reject) });
       signal?.addEventListener("abort", () => this.#fail(id, new Error("aborted")), { once: true });
@@ -111,9 +112,7 @@ export class Tools {
   }
 
   #ended(child, error) {
-    if (child !== this.#child) return;
-    this.close();
-    for (const id of [...this.#calls.keys()]) this.#fail(id, error);
+    if (child === this.#child) this.close(error);
   }
 
   #fail(id, error) {

@@ -18,6 +18,7 @@ const TYPING_MS = 20_000; // a draft that nobody has touched for so long is not 
 const SETTLE_MS = 5_000;
 const TOOLS_MS = 5_000; // a human does not wait longer for them
 const RING_TOOLS_MS = 8_000; // a doorbell may: without tools the model could not fetch what it tells of
+const LONE_TOOLS_MS = 60_000; // `pi -p`, where nobody sits and nothing can be said twice: until they are there or fail
 const RECENT = 32;
 
 type Ring = { mark: string; text: string; policy: string };
@@ -53,7 +54,7 @@ class Companion {
 
   attach(ctx: ExtensionContext): void {
     this.detach();
-    if (ctx.mode !== "tui" && ctx.mode !== "rpc") return; // one prompt and gone: nothing to wake
+    if (isLone(ctx)) return; // one prompt and gone: nothing to wake
     this.ctx = ctx;
     this.seat = new Seat(
       this.settings.seats,
@@ -222,6 +223,11 @@ class Companion {
   }
 }
 
+/** Without a terminal and without a program that drives it: it has the prompt that it was started with, and ends. */
+function isLone(ctx: ExtensionContext): boolean {
+  return ctx.mode !== "tui" && ctx.mode !== "rpc";
+}
+
 function doorbell(text: string, marks: string[]) {
   return { customType: KIND, content: text, display: true, details: { marks } };
 }
@@ -287,8 +293,8 @@ export default function (pi: ExtensionAPI): void {
     tools.close();
   });
   pi.on("input", () => companion.spoken());
-  pi.on("before_agent_start", async (event) => {
-    await atMost(TOOLS_MS, offered);
+  pi.on("before_agent_start", async (event, ctx) => {
+    await atMost(isLone(ctx) ? LONE_TOOLS_MS : TOOLS_MS, offered);
     return await companion.announce(event.prompt);
   });
   pi.on("agent_start", () => companion.started());
