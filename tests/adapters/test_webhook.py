@@ -17,7 +17,6 @@ from cryptography.x509.oid import NameOID
 
 from tests.adapters import receivers
 from tests.adapters.receivers import OK, Behaviour, Receiver, answers, status
-from wakeline.adapters import webhook
 from wakeline.adapters.webhook import Webhooks
 from wakeline.core.destination import parse_networks
 from wakeline.core.parcel import DETAIL_BYTES, Accepted, Failed, Parcel, Refused, Result
@@ -327,44 +326,6 @@ async def test_evidence_holds_no_secret_that_the_receiver_repeats(webhooks: Webh
     for secret in ("s3cr3t-w0rd", got.header("webhook-signature"), got.header("x-neo-wake-signature")):
         assert secret not in result.detail
     assert result.detail.isprintable()
-
-
-# -- before it is known whether ---------------------------------------------------------------------------------------
-
-
-async def test_what_is_prepared_is_called_once_and_told_nothing_before_it_is_delivered(webhooks: Webhooks) -> None:
-    async with Receiver(answers(OK)) as receiver:
-        webhooks.prepare(parcel(receiver.url()))
-        await receiver.called.wait()
-        assert receiver.requests == []
-        assert await webhooks.deliver(parcel(receiver.url())) == Accepted(200, "HTTP 200 ok")
-    assert (len(receiver.requests), receiver.most_open) == (1, 1)
-
-
-async def test_what_was_prepared_in_vain_is_hung_up_on_and_leaves_room(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(webhook, "PREPARED_SECONDS", 0.1)
-    route = Webhooks(clock, allowed=LOOPBACK, connections_per_host=1)
-    async with Receiver(answers(OK)) as receiver:
-        route.prepare(parcel(receiver.url(), delivery_id="never"))
-        await receiver.called.wait()
-        assert await route.deliver(parcel(receiver.url())) == Accepted(200, "HTTP 200 ok")
-    await route.close()
-    assert (len(receiver.requests), receiver.most_open) == (1, 1)
-
-
-async def test_trouble_with_what_was_prepared_is_told_by_its_delivery(webhooks: Webhooks) -> None:
-    async with Receiver(answers(OK)) as receiver:
-        url = receiver.url()
-    webhooks.prepare(parcel(url))
-    result = await webhooks.deliver(parcel(url))
-    assert isinstance(result, Failed)
-    assert result.reason == "network"
-    webhooks.prepare(parcel("http://10.0.0.1/"))
-    refused = await webhooks.deliver(parcel("http://10.0.0.1/"))
-    assert isinstance(refused, Failed)
-    assert refused.reason == "address_refused"
 
 
 # -- whom it calls ----------------------------------------------------------------------------------------------------
