@@ -68,6 +68,8 @@ class Frames:
     def receive(self) -> list[Any] | None:
         """The frames that are whole by now; None at the end of the line."""
         received = self._line.recv_into(self._chunk)
+        if not self._bytes and received == LENGTH_BYTES + int.from_bytes(self._chunk[:LENGTH_BYTES], "big"):
+            return [pickle.loads(memoryview(self._chunk)[LENGTH_BYTES:received])]  # noqa: S301 - as below
         return list(self._feed(memoryview(self._chunk)[:received])) if received else None
 
     def _feed(self, received: memoryview) -> Iterator[Any]:
@@ -93,22 +95,26 @@ def serve(line: socket.socket, commits: Commits) -> None:
         for _, _, follow_up, _ in waiting:
             commits.follow_up = follow_up or commits.follow_up
         for at in range(0, len(asked), MAX_BATCH):
-            drafts = Drafts(line)
-            carried = commits.serve(asked[at : at + MAX_BATCH], waiting[-1][0], whole=whole, draft=drafts.send)
-            line.sendall(pack((None if carried is drafts.last else carried, commits.trouble)))
+            draft = Draft(line)
+            carried = commits.serve(asked[at : at + MAX_BATCH], waiting[-1][0], whole=whole, draft=draft.take)
+            line.sendall(draft.answer if carried is draft.carried else pack((carried, commits.trouble)))
             commits.learn()
 
 
-class Drafts:
+class Draft:
+    """What is answered if the commit succeeds, packed before it: after the wait for the disk that would take longer."""
+
     def __init__(self, line: socket.socket) -> None:
         self._line = line
-        self.last: Carried | None = None
+        self.carried: Carried | None = None
+        self.answer = b""
 
-    def send(self, carried: Carried) -> None:
+    def take(self, carried: Carried) -> None:
+        self.carried = carried
         *_, followed = carried
         if followed:
-            self.last = carried
             self._line.sendall(pack((carried,)))
+        self.answer = pack((None if followed else carried, None))
 
 
 def _gather(frames: Frames, line: socket.socket, before: int) -> list[Any] | None:
@@ -163,6 +169,7 @@ class ProcessWriter:
         self._waiting: list[tuple[Asked, asyncio.Future[Any]]] = []  # not sent yet
         self._sent: deque[asyncio.Future[Any]] = deque()  # in the order in which they will be answered
         self._unsent = bytearray()  # what the socket did not take
+        self._stuck = False  # are we called when it takes more?
         self._closed = False
         self._ended = self._loop.create_future()
         self._has_answered = False
@@ -215,7 +222,7 @@ class ProcessWriter:
         line.setblocking(False)
         self._line = line
         self._frames = Frames(line)
-        self._has_answered, self._told_to_follow, self._unsent = False, None, bytearray()
+        self._has_answered, self._told_to_follow, self._unsent, self._stuck = False, None, bytearray(), False
         self._loop.add_reader(line, self._receive, line)
         self._flush()
 
@@ -269,10 +276,13 @@ class ProcessWriter:
                 del self._unsent[: line.send(self._unsent)]
         except BlockingIOError:
             self._loop.add_writer(line, self._send, line)
+            self._stuck = True
             return
         except OSError:
             return  # it is gone: reading will tell
-        self._loop.remove_writer(line)
+        if self._stuck:
+            self._loop.remove_writer(line)
+            self._stuck = False
         if self._closed:
             line.shutdown(socket.SHUT_WR)
 

@@ -148,6 +148,8 @@ class Commits:
 
     def learn(self) -> None:
         """Remember what the last batch wrote.  Once its senders are answered: none of them waits for this."""
+        if self._written:
+            self._loader.committed()
         for picture in self._written:
             self._loader.wrote(picture)
         self._written.clear()

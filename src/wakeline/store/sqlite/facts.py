@@ -91,15 +91,17 @@ class Loader:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._known: dict[int, Known] = {}
-        self._others = 0  # changes when another connection has committed
+        self._version = 0  # of the file; changes with every commit, whoever makes it
         self.watched: dict[int, bool] = {}  # by workspace: does anybody want what follows from its log?
 
     def begin(self) -> None:
         """In the transaction, before the first load: what somebody else has changed is not known any more."""
-        others = self._connection.execute("PRAGMA data_version").get
-        if others != self._others:
-            self._others = others
+        if self._connection.data_version() != self._version:
             self.forget()
+
+    def committed(self) -> None:
+        """We did it ourselves, so it says nothing about others."""
+        self._version = self._connection.data_version()
 
     def load(self, workspace_id: int, needs: Needs, now: int) -> Facts:
         needs.messages |= needs.receipts_of | {message_id for message_id, _ in needs.receipts}
