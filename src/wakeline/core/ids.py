@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
@@ -14,7 +15,12 @@ def encode(number: int, length: int) -> str:
 
 
 def ulid(milliseconds: int, randomness: int) -> str:
-    return encode(milliseconds, 10) + encode(randomness, 16)
+    return _moment(milliseconds) + encode(randomness, 16)
+
+
+@lru_cache(maxsize=2)  # a busy server makes many in one millisecond
+def _moment(milliseconds: int) -> str:
+    return encode(milliseconds, 10)
 
 
 def derived(parent: str, purpose: str) -> str:

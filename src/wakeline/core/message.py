@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from enum import IntEnum, StrEnum
+from functools import lru_cache
 
 import msgspec
 
@@ -124,6 +125,15 @@ class Audience(msgspec.Struct, frozen=True):
 
 
 def parse_audience(to: list[str], sender: str) -> Audience:
+    return _remembered(to[0], sender) if len(to) == 1 else _parse_audience(to, sender)
+
+
+@lru_cache(maxsize=4096)  # whoever writes to somebody writes to them again
+def _remembered(word: str, sender: str) -> Audience:
+    return _parse_audience([word], sender)
+
+
+def _parse_audience(to: list[str], sender: str) -> Audience:
     if not to:
         raise InvalidArgument("INVALID_ARGUMENT", "'to' is empty.", "Name at least one recipient.")
     words = [sender + word.removeprefix("@me") if _ME.match(word) else word for word in to]
