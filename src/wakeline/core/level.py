@@ -15,6 +15,8 @@ ANY_VERSION = "*"
 Levels = Mapping[str, str]
 Proofs = Mapping[tuple[str, str, str], Levels]  # (harness, transport, version)
 
+_WORSE = ("pass", "partial", "conditional", "unknown", "n/a", "fail")  # from what can do most to what can do least
+_DENIALS = frozenset(("unknown", "n/a", "fail"))
 _ALL: Levels = dict.fromkeys(("D0", "D1", "D2", "D3", "D4", "D5", "D6", "D7"), "pass")
 
 # What our own tests have proven with the real harness.
@@ -36,6 +38,13 @@ def proven(harness: str, transport: str, version: str | None, proofs: Proofs = S
     """What is known to work; nothing for a version that nobody has looked at."""
     exact = proofs.get((harness, transport, version or ""))
     return exact if exact is not None else proofs.get((harness, transport, ANY_VERSION), {})
+
+
+def admitted(known: Levels, said: Levels) -> Levels:
+    """What a session is routed by: what is known of the way to it.  Its own word may only lower that."""
+    lowered = {level: max(result, said.get(level, result), key=_WORSE.index) for level, result in known.items()}
+    denied = {level: result for level, result in said.items() if level not in known and result in _DENIALS}
+    return {**lowered, **denied}
 
 
 class Proof(msgspec.Struct, frozen=True, array_like=True, gc=False):
