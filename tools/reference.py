@@ -476,7 +476,6 @@ def _guarantee(one: dict[str, Any]) -> str:
 
 def levels() -> str:
     found = msgspec.json.decode((DOCS / "levels.json").read_bytes(), type=Found).harnesses
-    probed = {(one.harness, one.transport, one.version) for one in found}
     shipped = [(*way, *(graded.get(level, "") for level in NAMES)) for way, graded in sorted(SHIPPED.items())]
     return page(
         "Delivery levels",
@@ -485,13 +484,14 @@ def levels() -> str:
         "## The yardstick",
         table(("level", "name"), [(level, code(name)) for level, name in NAMES.items()]),
         "## What the program knows",
-        "What routing starts from. The ways of the next section were probed by the doctor; the others are claimed by "
-        "their adapters and rest on those adapters' own tests. `*`: every version.",
+        "What routing starts from: what the doctor found, in the next section, and `reference`, the companion of our "
+        "own that tests use in place of a harness. `*`: every version.",
         table(("harness", "transport", "version", *NAMES), shipped),
         "## What the doctor found",
-        f"{len(probed)} probes by `wakeline doctor all -o json`, kept in [levels.json](../levels.json). "
-        "Latencies are of that one run, on a busy machine, with a stand-in for the model, from posting to its request.",
-        *(f"### {one.harness} {one.version}\n\n```text\n{block(one)}\n```" for one in found),
+        f"{len(found)} probes by `wakeline doctor HARNESS --transport NAME -o json`, kept in "
+        "[levels.json](../levels.json). Latencies are of that one run, on a busy machine, with a stand-in for the "
+        "model, from posting to its request.",
+        *(f"### {one.harness} {one.version}, {one.transport}\n\n```text\n{block(one)}\n```" for one in found),
     )
 
 

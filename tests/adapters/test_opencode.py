@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests import harness_tools
-from tests.harnesses.opencode_server import PASSWORD, OpencodeServe
 from wakeline.adapters.harness import HarnessAdapter, Observes
 from wakeline.adapters.opencode.adapter import OpencodeServed
 from wakeline.adapters.opencode.api import OpencodeServer
@@ -21,6 +20,7 @@ from wakeline.core.observation import Injected, Noticed, Observation, Processed
 from wakeline.core.parcel import Accepted, Failed, Parcel, Refused, mark_of
 from wakeline.core.session import Presence, Session
 from wakeline.testing.model import ModelServer, Say, Shell
+from wakeline.testing.opencode_server import PASSWORD, OpencodeServe
 from wakeline.testing.worlds import make_world
 from wakeline.wire.seat import Hello, Welcome
 

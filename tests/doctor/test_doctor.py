@@ -13,14 +13,22 @@ import pytest
 
 from tests import harness_tools
 from tests.faces.command_line import Shell
-from wakeline.core.verdict import NAMES
+from wakeline.core.level import SHIPPED
+from wakeline.core.verdict import NAMES, Grade
+from wakeline.doctor.hardship import graded
 from wakeline.doctor.installs import PINNED, cache_folder
 from wakeline.doctor.stage import AGENT, Stage
+from wakeline.doctor.ways import ways
 from wakeline.testing.installed import PROGRAMS, Installed
 from wakeline.testing.server import ServerProcess
 
-PATIENCE = 600
+PATIENCE = 900
 ROOT = Path(__file__).parent.parent.parent
+WAYS = [
+    pytest.param(harness, transport, marks=() if (harness, transport) == ("pi", "extension") else pytest.mark.long)
+    for harness in PINNED
+    for transport in ways(harness)
+]
 
 
 def on_a_path(folder: Path, installed: Installed) -> Path:
@@ -48,26 +56,44 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.mark.guarantee("G-PROVEN-ROUTES")
 @pytest.mark.timeout(PATIENCE)
-@pytest.mark.parametrize(
-    "harness",
-    ["pi", *(pytest.param(name, marks=pytest.mark.long) for name in ("claude-code", "codex", "opencode"))],
-)
+@pytest.mark.parametrize(("harness", "transport"), WAYS)
 def test_a_real_harness_is_woken_and_what_was_proven_is_kept(
-    harness: str, server: ServerProcess, home: Path, tmp_path: Path
+    harness: str, transport: str, server: ServerProcess, home: Path, tmp_path: Path
 ) -> None:
     harness_tools.need_terminal()
     installed = harness_tools.installed(harness)
     shell = operator(server, home, on_a_path(tmp_path, installed))
-    done = shell.run("doctor", harness, patience=PATIENCE)
+    done = shell.run("doctor", harness, "--transport", transport, patience=PATIENCE)
     assert done.code == 0, done.out + done.err
-    first, named, transport, *levels = done.out.splitlines()
-    assert (first, named) == ("DELIVERY_LEVELS:", f"harness={harness}")
+    first, named, reached, *levels = done.out.splitlines()
+    assert (first, named, reached) == ("DELIVERY_LEVELS:", f"harness={harness}", f"transport={transport}")
     assert [line.split(":")[0] for line in levels] == [f"{level} {name}" for level, name in NAMES.items()]
-    assert all(f"{line.split(':')[0]}: pass" in line for line in levels[:-1]), done.out
     [proof] = [one for one in proofs(server) if not one["shipped"]]
-    assert (proof["harness"], f"transport={proof['transport']}") == (harness, transport)
-    assert proof["version"] == PINNED[harness][1]
-    assert proof["levels"]["D4"] == "pass"
+    way = (proof["harness"], proof["transport"], proof["version"])
+    assert way == (harness, transport, PINNED[harness][1])
+    assert proof["levels"] == SHIPPED[way], done.out
+
+
+@pytest.mark.parametrize(
+    "words", [("tmux", "--transport", "plugin"), ("pi", "--transport", "plugin"), ("all", "--transport", "magic")]
+)
+def test_a_way_that_there_is_not_is_a_mistake(words: tuple[str, ...], server: ServerProcess, home: Path) -> None:
+    done = operator(server, home).run("doctor", *words, "-o", "json")
+    assert (done.code, done.error()["code"]) == (2, "USAGE")
+
+
+@pytest.mark.parametrize(
+    ("stood", "failed", "grade"),
+    [
+        ({"one": "seen"}, {}, Grade.PASS),
+        ({"one": "seen"}, {"other": "it rang"}, Grade.PARTIAL),
+        ({}, {"other": "it rang"}, Grade.FAIL),
+    ],
+)
+def test_hardships_pass_only_when_none_failed(stood: dict[str, str], failed: dict[str, str], grade: Grade) -> None:
+    verdict = graded(stood, failed, {"third": "it never asks"})
+    assert (verdict.result, verdict.reason) == (grade, "other: it rang" if failed else None)
+    assert verdict.evidence == {**stood, "third": "n/a, it never asks"}
 
 
 def proofs(server: ServerProcess) -> list[dict[str, Any]]:

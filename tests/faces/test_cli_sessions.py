@@ -10,6 +10,8 @@ from tests.faces.test_cli_start import HEAVY, modules_of
 from wakeline.runtime.processes import host_name
 from wakeline.testing.server import ServerProcess
 
+PROVEN = ("--transport", "app-server", "--harness-version", "0.166.0")
+
 
 @pytest.fixture
 def human(server: ServerProcess) -> Shell:
@@ -20,13 +22,13 @@ def test_a_session_s_life(human: Shell) -> None:
     bob, as_bob = human.new_agent()
     told = as_bob.json(
         "session", "heartbeat", "--harness", "claude-code", "--native-id", "n", "--pid", str(os.getpid()), "--level",
-        "D4=pass", "--level", "D7=partial", "--resumable", "--presence", "active", "--branch", "main",
+        "D4=fail", "--level", "D7=unknown", "--resumable", "--presence", "active", "--branch", "main",
     )  # fmt: skip
     assert (told["presence"], told["unread"], told["doorbell"]) == ("active", 0, None)
     name = told["session_id"]
     [shown] = as_bob.json("session", "list")["sessions"]
     assert (shown["host"], shown["cwd"]) == (host_name(), str(Path.cwd()))
-    assert (shown["liveness"], shown["levels"]) == ("live", {"D4": "pass", "D7": "partial"})
+    assert (shown["liveness"], shown["levels"]) == ("live", {"D4": "fail", "D7": "unknown"})
     beat = as_bob.json("session", "heartbeat", "--session", name, "--presence", "idle", "--context-tokens", "5")
     assert (beat["session_id"], beat["presence"]) == (name, "idle")
     [kept] = as_bob.json("session", "list", bob)["sessions"]
@@ -55,7 +57,7 @@ def test_a_heartbeat_prints_the_doorbell_alone(human: Shell) -> None:
 def test_peers_are_shown(human: Shell) -> None:
     bob, as_bob = human.new_agent()
     carol, _ = human.new_agent()
-    as_bob.json("session", "heartbeat", "--harness", "codex", "--presence", "idle", "--level", "D4=pass")
+    as_bob.json("session", "heartbeat", "--harness", "codex", "--presence", "idle", *PROVEN)
     human.json("send", bob, "hello")
     rows = {line.split()[0]: line.split() for line in human.run("peers").out.splitlines()}
     assert rows[bob][:5] == [bob, "agent", "1", "codex", "idle"]

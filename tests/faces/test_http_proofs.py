@@ -48,6 +48,34 @@ def test_an_agent_whose_session_was_proven_is_woken_there(node: ServerProcess) -
     assert (before["harness_target"], after["harness_target"]) == ("none", "bridge-daemon")
 
 
+@pytest.mark.guarantee("G-PROVEN-ROUTES")
+def test_a_session_that_praises_itself_is_not_woken(node: ServerProcess) -> None:
+    agent = new_agent(node, "praiser")
+    said = {"harness": "hostile", "native_id": "n", "host": "here", "levels": {"D4": "pass", "D8": "fail"}}
+    made = agent.post("/v1/sessions/heartbeat", **said, wake_mode="socket", presence="idle")
+    for more in ({"levels": {"D4": "pass"}}, {"transport": "seat", "harness_version": "5.0"}):
+        agent.post("/v1/sessions/heartbeat", session_id=made["session_id"], **more)
+        [shown] = agent.get("/v1/sessions")["sessions"]
+        assert "D4" not in shown["levels"]
+        [route] = agent.get("/v1/wake-subscriptions")["subscriptions"]
+        assert route["harness_target"] == "none"
+
+
+@pytest.mark.guarantee("G-PROVEN-ROUTES")
+def test_a_session_may_say_that_it_cannot_what_was_proven(node: ServerProcess) -> None:
+    agent = new_agent(node, "modest")
+    made = registered(agent, "modest", "6.0")
+    agent.post("/v1/sessions/heartbeat", session_id=made["session_id"], levels={"D4": "fail"})
+    record(node, "6.0")
+    [shown] = agent.get("/v1/sessions")["sessions"]
+    assert shown["levels"] == {"D4": "fail", "D8": "partial"}
+    [route] = agent.get("/v1/wake-subscriptions")["subscriptions"]
+    assert route["harness_target"] == "none"
+    agent.post("/v1/sessions/heartbeat", session_id=made["session_id"], levels={})
+    [shown] = agent.get("/v1/sessions")["sessions"]
+    assert shown["levels"]["D4"] == "pass"
+
+
 def test_the_newest_finding_replaces_the_one_before(node: ServerProcess) -> None:
     agent = new_agent(node, "reprover")
     record(node, "3.0")

@@ -102,7 +102,7 @@ def test_what_a_session_says_is_shown(bob: Actor) -> None:
     said = {
         "harness": "claude-code", "native_id": "n", "host": "elsewhere", "cwd": "/work", "pid": 7,
         "pid_started_at": "2026-11-16T03:42:07Z", "wake_mode": "file-watch", "replyable": False,
-        "capabilities": ["hooks"], "levels": {"D4": "pass", "D7": "partial"}, "presence": "userTyping",
+        "capabilities": ["hooks"], "levels": {"D4": "fail", "D7": "unknown"}, "presence": "userTyping",
         "active_turn_id": "t1", "presence_source": "hook", "context_tokens": 10, "context_limit": 20,
         "resumable": True, "task_id": "task-1", "branch": "main",
     }  # fmt: skip
@@ -263,7 +263,7 @@ def test_a_post_names_a_session_of_its_sender_alone(node: ServerProcess, alice: 
 
 def test_peers_show_every_session_and_who_has_none(node: ServerProcess, alice: Actor, bob: Actor) -> None:
     alice.send(bob)
-    said = {"wake_mode": "socket", "levels": {"D4": "pass"}, "resumable": True, "task_id": "t", "branch": "b"}
+    said = {"wake_mode": "socket", "levels": {"D4": "fail"}, "resumable": True, "task_id": "t", "branch": "b"}
     made = beat(bob, harness="codex", presence="idle", native_id="n1", cwd="/w", pid=7, **said)
     beat(bob, harness="pi", native_id="n2")
     seen = peers(alice, bob.handle)
@@ -298,6 +298,6 @@ def test_a_session_that_is_proven_later_gets_its_agent_a_route_that_wakes(node: 
     beat: dict[str, Any] = {"harness": "codex", "native_id": "thread-1", "host": "here"}
     agent.post("/v1/sessions/heartbeat", **beat)
     assert [one["harness_target"] for one in agent.get("/v1/wake-subscriptions")["subscriptions"]] == ["none"]
-    agent.post("/v1/sessions/heartbeat", **beat, levels={"D4": "pass"})
+    agent.post("/v1/sessions/heartbeat", **beat, transport="app-server", harness_version="0.166.0")
     [route] = agent.get("/v1/wake-subscriptions")["subscriptions"]
     assert route["harness_target"] == "bridge-daemon"

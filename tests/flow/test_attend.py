@@ -8,8 +8,10 @@ import pytest
 from tests.flow.pictures import ALICE, BOB, HUMAN, NOW, decide, new_id, picture
 from wakeline import wire
 from wakeline.core.instant import SECOND
+from wakeline.core.level import Proof
 from wakeline.core.picture import Picture
 from wakeline.core.principal import Caller
+from wakeline.core.seat import is_proven
 from wakeline.core.session import Presence, Session
 from wakeline.flow.attend import Attention, EndSession, Heartbeat
 
@@ -106,14 +108,14 @@ def test_what_is_left_out_stays_and_null_takes_it_back() -> None:
     world = picture()
     full = attend(
         world, harness="codex", native_id="n", host="h", cwd="/w", pid=7, pid_started_at="2026-11-16T03:42:07Z",
-        wake_mode="socket", replyable=False, capabilities=["a"], levels={"D4": "pass"}, presence="idle",
+        wake_mode="socket", replyable=False, capabilities=["a"], levels={"D4": "fail"}, presence="idle",
         presence_source="hook", context_tokens=5, context_limit=9, resumable=True, task_id="t", branch="b",
     )  # fmt: skip
     assert full.pid_started_at == 1_794_800_527 * SECOND
     assert attend(world, session_id=full.session_id) == full
     cleared = attend(world, session_id=full.session_id, cwd=None, pid=None, pid_started_at=None, task_id=None)
     assert (cleared.cwd, cleared.pid, cleared.pid_started_at, cleared.task_id) == (None, None, None, None)
-    assert (cleared.branch, cleared.levels, cleared.replyable) == ("b", '{"D4":"pass"}', 0)
+    assert (cleared.branch, cleared.levels, cleared.replyable) == ("b", '{"D4":"fail"}', 0)
 
 
 def test_a_turn_ends_with_its_presence() -> None:
@@ -122,6 +124,66 @@ def test_a_turn_ends_with_its_presence() -> None:
     assert attend(world, session_id=active.session_id, presence="active").active_turn_id == "t1"  # still in it
     assert attend(world, session_id=active.session_id, presence="idle").active_turn_id is None
     assert attend(world, session_id=active.session_id, presence="active").active_turn_id is None  # a turn unnamed
+
+
+# -- what it is routed by ---------------------------------------------------------------------------------------------
+
+KNOWN: dict[str, Any] = {"harness": "pi", "transport": "extension", "harness_version": "0.87.1"}
+
+
+def proof(levels: str, version: str = "0.87.1") -> Proof:
+    return Proof(1, f"pi extension {version}", "pi", "extension", version, levels, "[]", "@human", 0)
+
+
+ROUTED = [
+    ({}, {**KNOWN}, "pass", "we ship a proof for that version"),
+    ({}, {**KNOWN, "levels": {"D4": "fail"}}, "fail", "its own word may lower"),
+    ({}, {**KNOWN, "harness_version": "9", "levels": {"D4": "pass"}}, None, "nobody has looked at that version"),
+    ({}, {**KNOWN, "transport": "magic", "levels": {"D4": "pass"}}, None, "nobody has looked at that way"),
+    ({}, {"harness": "hostile", "levels": {"D4": "pass"}}, None, "it praises itself"),
+    ({}, {"harness": "hostile", "levels": {"D4": "partial"}}, None, "in part, too"),
+    ({}, {"harness": "hostile", "levels": {"D4": "fail"}}, "fail", "that much is believed"),
+    ({"levels": '{"D4":"fail"}'}, {**KNOWN, "levels": {"D4": "pass"}}, "fail", "our probe counts for more"),
+    ({"levels": '{"D4":"pass"}', "version": "9"}, {**KNOWN, "harness_version": "9"}, "pass", "our probe found it"),
+    ({"levels": '{"D4":"pass"}', "version": "9"}, {**KNOWN, "harness_version": "9", "levels": {"D4": "fail"}}, "fail",
+     "its own word may lower what a probe found"),
+]  # fmt: skip
+
+
+@pytest.mark.guarantee("G-PROVEN-ROUTES")
+@pytest.mark.parametrize(("stored", "said", "result", "why"), ROUTED, ids=[row[-1] for row in ROUTED])
+def test_a_session_is_routed_by_proofs_and_its_own_word_only_lowers(
+    stored: dict[str, str], said: dict[str, Any], result: str | None, why: str
+) -> None:
+    world = picture(proofs=[proof(**stored)] if stored else [])
+    session = attend(world, **said)
+    assert msgspec.json.decode(session.levels).get("D4") == result, why
+    assert is_proven(session) == (result == "pass")
+
+
+@pytest.mark.guarantee("G-PROVEN-ROUTES")
+def test_a_session_cannot_talk_itself_into_another_way_later() -> None:
+    world = picture()
+    one = attend(world, harness="hostile", native_id="n")
+    for said in ({"levels": {"D4": "pass"}}, {"transport": "extension"}, {"harness_version": "0.87.1"}):
+        one = attend(world, session_id=one.session_id, **said)
+        assert one.levels == "{}"
+
+
+def test_what_a_session_takes_back_of_itself_is_proven_again() -> None:
+    world = picture()
+    one = attend(world, native_id="n", **KNOWN)
+    lowered = attend(world, native_id="n", levels={"D4": "fail"}, **KNOWN)
+    raised = attend(world, native_id="n", levels={}, **KNOWN)
+    assert (is_proven(one), is_proven(lowered), is_proven(raised)) == (True, False, True)
+    assert raised.levels == one.levels
+
+
+def test_a_beat_that_knows_less_than_the_session_leaves_its_levels_alone() -> None:
+    """A hook's visit that was read before the companion registered, and is written after it."""
+    world = picture()
+    full = attend(world, native_id="n", **KNOWN)
+    assert attend(world, native_id="n", harness="pi", presence="idle").levels == full.levels
 
 
 # -- what the log hears -----------------------------------------------------------------------------------------------
@@ -134,7 +196,7 @@ def presence(was: str | None, now: str) -> dict[str, Any]:
 @pytest.mark.guarantee("G-QUIET-HEARTBEAT")
 def test_a_beat_that_says_nothing_new_writes_no_log_row() -> None:
     world = picture()
-    session = attend(world, harness="pi", presence="idle", levels={"D4": "pass"}, context_tokens=10)
+    session = attend(world, harness="pi", presence="idle", levels={"D4": "fail"}, context_tokens=10)
     for _ in range(50):
         attend(later(world, 60), session_id=session.session_id, presence="idle", context_tokens=11, cwd="/elsewhere")
     assert [kind for kind, _ in log(world)] == ["session.started"]

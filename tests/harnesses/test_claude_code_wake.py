@@ -361,6 +361,8 @@ def test_a_claude_code_without_an_inbox_wakes_by_its_hooks(tmp_path: Path) -> No
         session = office.open()
         seat = office.wait_for(session, "idle")
         assert seat["transport"] == "async-rewake"
+        way = {"harness": HARNESS, "transport": seat["transport"], "version": seat["harness_version"]}
+        office.server.call("POST", "/v1/proofs", {**way, "verdicts": [{"level": "D4", "result": "pass"}]})
         for number in range(3):
             office.read_when_rung()
             office.send(f"number {number}.")

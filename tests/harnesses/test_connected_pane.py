@@ -60,7 +60,7 @@ def test_mail_is_typed_into_a_connected_pane_and_not_after_disconnect(
     assert len(said) == 1
     [session] = shell.json("session", "list", "@bob")["sessions"]
     assert session["session_id"] == connected["session_id"]
-    assert session["levels"]["D4"] == "fail"
+    assert session["levels"]["D4"] == "n/a"
     bob = shell.with_environ(WAKELINE_TOKEN_FILE=connected["token_file"])
     assert bob.json("inbox")["unread"] == 1
     shell.json("disconnect", "tmux", "--pane", "%0")

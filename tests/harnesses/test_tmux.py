@@ -18,6 +18,8 @@ from wakeline.testing.worlds import HarnessSession, World, make_world
 
 HARNESSES = ("claude-code", "codex", "pi")
 LOOKS = 20
+# As long as doorbells are: programs break it into several lines.
+LONG = f"Wakeline: you have 1 unread message from @ann. {'Its subject goes on and on. ' * 8}[{MARK}]"
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, model: ModelServer) ->
 async def ring(session: HarnessSession) -> Result:
     terminal = session.terminal
     row = a_session(f"{terminal.socket},%0", foreground(terminal.pid))
-    return await Tmux(look, foreground).deliver(a_parcel(row))
+    return await Tmux(look, foreground).deliver(a_parcel(row, LONG))
 
 
 async def ring_until(session: HarnessSession, wanted: Callable[[Result], bool]) -> Result:

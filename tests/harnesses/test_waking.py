@@ -14,9 +14,9 @@ import pytest
 
 from tests import harness_tools
 from tests.harnesses.office import acknowledge
-from tests.harnesses.opencode_server import PASSWORD, OpencodeServe
 from tests.harnesses.wired import change, wire
 from wakeline.testing.model import ModelServer, Reply, Request, Say, Shell, Use
+from wakeline.testing.opencode_server import PASSWORD, OpencodeServe
 from wakeline.testing.server import ServerProcess
 from wakeline.testing.worlds import HarnessSession, World, make_world
 

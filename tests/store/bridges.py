@@ -55,7 +55,7 @@ class Host:
         return await self.store.submit(Tend(caller or self.caller, name, "1", ("seat",), started, mine))
 
     async def beat(self, presence: str, **said: Any) -> Session:
-        words = {"harness": "codex", "native_id": "n1", "host": HOST, "levels": {"D4": "pass"}, **said}
+        words = {"harness": "reference", "transport": "seat", "native_id": "n1", "host": HOST, **said}
         request = msgspec.convert({**words, "presence": presence}, wire.HeartbeatSession)
         beat = Heartbeat(agent(self.workspace, "@bob"), request, new_id(), ATTENTION)
         return await self.store.submit(beat)

@@ -31,8 +31,8 @@ BRIDGE: dict[str, Any] = {"target": Target.BRIDGE, "url": None, "signing_key": N
 
 
 async def beat(bell: Bell, presence: str, **said: Any) -> str:
-    words = {"harness": "codex", "native_id": "n1", "host": "h", "levels": {"D4": "pass"}, "presence": presence, **said}
-    request = msgspec.convert(words, wire.HeartbeatSession)
+    words = {"harness": "reference", "transport": "seat", "native_id": "n1", "host": "h", **said}
+    request = msgspec.convert({**words, "presence": presence}, wire.HeartbeatSession)
     session = await bell.store.submit(Heartbeat(agent(bell.workspace, "@bob"), request, new_id(), Attention()))
     return session.session_id
 

@@ -15,20 +15,25 @@ ANY_VERSION = "*"
 Levels = Mapping[str, str]
 Proofs = Mapping[tuple[str, str, str], Levels]  # (harness, transport, version)
 
-_ALL: Levels = dict.fromkeys(("D0", "D1", "D2", "D3", "D4", "D5", "D6", "D7"), "pass")
+_WORSE = ("pass", "partial", "conditional", "unknown", "n/a", "fail")  # from what can do most to what can do least
+_DENIALS = frozenset(("unknown", "n/a", "fail"))
+_ALL: Levels = dict.fromkeys((f"D{number}" for number in range(9)), "pass")
+_TYPED: Levels = {**_ALL, **dict.fromkeys(("D2", "D4", "D5"), "n/a"), "D7": "partial", "D8": "partial"}
 
-# What our own tests have proven with the real harness.
+# What our doctor has found with the real harness (docs/levels.json), and what our own companion is made for.
 SHIPPED: Proofs = {
-    ("claude-code", "inbox-socket", "2.1.325"): {**_ALL, "D8": "partial"},
-    ("claude-code", "async-rewake", "2.1.325"): {**_ALL, "D8": "partial"},
-    ("claude-code", "watch-paths", "2.1.325"): {**_ALL, "D8": "partial"},
-    ("claude-code", "async-rewake", "2.1.197"): {**_ALL, "D8": "partial"},
-    ("codex", "app-server", "0.166.0"): {**_ALL, "D8": "partial"},
-    ("codex", "queue-command", "0.166.0"): {**_ALL, "D7": "partial", "D8": "partial"},
-    ("opencode", "plugin", "1.18.33"): {**_ALL, "D8": "partial"},
-    ("opencode", "served", "1.18.33"): {**_ALL, "D8": "partial"},
-    ("pi", "extension", "0.87.1"): {**_ALL, "D8": "partial"},
-    ("reference", "seat", ANY_VERSION): _ALL,
+    ("claude-code", "inbox-socket", "2.1.325"): _ALL,
+    ("claude-code", "async-rewake", "2.1.325"): _ALL,
+    ("claude-code", "watch-paths", "2.1.325"): _ALL,
+    ("claude-code", "tmux", "2.1.325"): _TYPED,
+    ("codex", "app-server", "0.166.0"): _ALL,
+    ("codex", "queue-command", "0.166.0"): _ALL,
+    ("codex", "tmux", "0.166.0"): _TYPED,
+    ("opencode", "plugin", "1.18.33"): _ALL,
+    ("opencode", "served", "1.18.33"): _ALL,
+    ("pi", "extension", "0.87.1"): _ALL,
+    ("pi", "tmux", "0.87.1"): _TYPED,
+    ("reference", "seat", ANY_VERSION): {level: result for level, result in _ALL.items() if level != "D8"},
 }
 
 
@@ -36,6 +41,13 @@ def proven(harness: str, transport: str, version: str | None, proofs: Proofs = S
     """What is known to work; nothing for a version that nobody has looked at."""
     exact = proofs.get((harness, transport, version or ""))
     return exact if exact is not None else proofs.get((harness, transport, ANY_VERSION), {})
+
+
+def admitted(known: Levels, said: Levels) -> Levels:
+    """What a session is routed by: what is known of the way to it.  Its own word may only lower that."""
+    lowered = {level: max(result, said.get(level, result), key=_WORSE.index) for level, result in known.items()}
+    denied = {level: result for level, result in said.items() if level not in known and result in _DENIALS}
+    return {**lowered, **denied}
 
 
 class Proof(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -57,6 +57,7 @@ class Session(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ended_at: int | None = None
     harness_version: str | None = None
     transport: str | None = None  # which of the ways into its harness it can be reached by
+    said_levels: str = "{}"  # JSON: what it said of itself; `levels` is what was proven, and not more than this
 
 
 class Liveness(StrEnum):

@@ -11,18 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wakeline.core.verdict import NAMES, Diagnosis, Grade, Verdict, unreached
-from wakeline.doctor.hardship import endure
+from wakeline.doctor.hardship import TROUBLE, endure
 from wakeline.doctor.stage import MARK, Row, Stage, Unproven
+from wakeline.doctor.ways import Way
 from wakeline.runtime.clock import new_id
 from wakeline.testing.installed import Installed
 from wakeline.testing.model import Request
-from wakeline.testing.model.server import ModelTimeout
-from wakeline.testing.terminal import TerminalTimeout
 from wakeline.testing.worlds import HarnessSession
 
 WAKE_SECONDS = 60.0
 SETTLE_SECONDS = 30.0
-TROUBLE = (Unproven, ModelTimeout, TerminalTimeout, LookupError, RuntimeError, OSError)
+TYPED = "keystrokes are no evidence for this level"
 ARMED = ("socket", "file-watch", "native-push", "app-server")
 
 Say = Callable[[str], None]
@@ -49,14 +48,19 @@ class Wake:
     request: Request
 
 
-def examine(installed: Installed, version: str, folder: Path, say: Say) -> Diagnosis:
+def examine(installed: Installed, version: str, folder: Path, say: Say, way: Way | None = None) -> Diagnosis:
+    """`way`: by which way into it; what people get without choosing, if that is not said."""
     verdicts: list[Verdict] = []
-    transport = "none"
+    transport = "none" if way is None else way.transport
     try:
         say(f"starting {installed.harness} {version} in a throwaway world")
-        with Stage(installed, folder) as stage:
+        with Stage(installed, folder, way) as stage:
             scene = _set(stage)
-            transport = str(scene.row.get("transport") or scene.row["wake_mode"])
+            came_by = str(scene.row["transport"] or "none")
+            if way is not None and came_by != transport:
+                raise Unproven(f"this version is reached by {came_by}, not by {transport}")
+            transport = came_by
+            say(f"it is reached by {transport}")
             _judge(scene, version, verdicts, say)
     except TROUBLE as error:
         reason = " ".join(str(error).split())[:300]
@@ -78,18 +82,22 @@ def _judge(scene: Scene, version: str, verdicts: list[Verdict], say: Say) -> Non
     say("the session woke; looking at what it does with the mail")
     fetched = scene.stage.model.wait(wake.token, session=scene.session.native_id, timeout=WAKE_SECONDS)
     completed = _completed(scene)
-    verdicts += [_free(scene), _addressed(scene), _woke(wake), _injected(wake, fetched), _same(scene, wake), completed]
+    reached = [_woke(wake), _injected(wake, fetched)]
+    if scene.stage.way.typed:
+        reached = [_typed(one) for one in reached]
+    verdicts += [_free(scene), _addressed(scene), *reached, _same(scene, wake), completed]
     say("looking how it stands bursts and crashes")
-    verdicts.append(endure(scene.stage, scene.session, scene.row))
+    verdicts.append(endure(scene.stage, scene.session, scene.row, say))
 
 
 def ring(scene: Scene, *, replying: bool = False) -> Wake:
     """Post to an idle session and wait for its model to be asked."""
     stage, token = scene.stage, f"WAKE-{new_id()}"
-    stage.attend(replying=replying)
+    if replying:
+        stage.answer_next()
     before = len(stage.model.requests)
     posted = stage.now()
-    message_id = stage.post(scene.row, f"A probe. Its token is {token}.")
+    message_id = stage.post(scene.row, f"A probe. Its token is {token}.")["message_id"]
     request = stage.model.wait(MARK, session=scene.session.native_id, after=before, timeout=WAKE_SECONDS)
     return Wake(message_id, token, posted, request)
 
@@ -109,6 +117,8 @@ def _identity(scene: Scene, version: str) -> Verdict:
 
 def _armed(scene: Scene) -> Verdict:
     mode = str(scene.row["wake_mode"])
+    if scene.stage.way.typed:
+        return Verdict("D2", Grade.NOT_APPLICABLE, TYPED, {"wake_mode": mode})
     if mode not in ARMED:
         return Verdict("D2", Grade.FAIL, "no official way to reach it was registered", {"wake_mode": mode})
     return Verdict("D2", Grade.PASS, evidence={"wake_mode": mode})
@@ -138,6 +148,11 @@ def _injected(wake: Wake, fetched: Request) -> Verdict:
     return Verdict("D5", Grade.PASS, evidence={"token": wake.token}, latency_ms=(fetched.at - wake.posted) * 1_000)
 
 
+def _typed(verdict: Verdict) -> Verdict:
+    """What was seen, and that it does not count."""
+    return Verdict(verdict.level, Grade.NOT_APPLICABLE, TYPED, verdict.evidence, verdict.latency_ms)
+
+
 def _same(scene: Scene, wake: Wake) -> Verdict:
     seen = {"session_id": str(wake.request.session), "model": wake.request.model}
     if (wake.request.session, wake.request.model) != (scene.spoken.session, scene.spoken.model):
@@ -148,7 +163,7 @@ def _same(scene: Scene, wake: Wake) -> Verdict:
 def _completed(scene: Scene) -> Verdict:
     """The first wake ends in silence, so its turn's end must be seen; the next one ends with a reply."""
     seen = {step: _reaches(scene.stage, step) for step in ("injected", "processed")}
-    scene.stage.wait(lambda: scene.stage.idle(scene.session.native_id), SETTLE_SECONDS, "it did not become idle again")
+    scene.stage.wait(lambda: scene.stage.idle(scene.session), SETTLE_SECONDS, "it did not become idle again")
     ring(scene, replying=True)
     seen["replied"] = _reaches(scene.stage, "replied")
     observed, missing = ([step for step, is_seen in seen.items() if is_seen is wanted] for wanted in (True, False))

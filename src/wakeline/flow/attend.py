@@ -18,7 +18,7 @@ from wakeline import wire
 from wakeline.core import policy
 from wakeline.core.ids import encode
 from wakeline.core.instant import from_datetime
-from wakeline.core.level import route_of
+from wakeline.core.level import admitted, proven, route_of
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
@@ -27,6 +27,9 @@ from wakeline.errors import Forbidden, InvalidArgument, NotFound
 
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder(order="deterministic").encode
+_levels = msgspec.json.Decoder(dict[str, str]).decode
+
+Way = tuple[str, str, str]  # harness, transport and version; empty: not said
 
 # Said and stored in the same shape.
 _PLAIN = (
@@ -60,6 +63,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
     new_id: str
     attention: Attention
     found: str | None = None  # the session that has this native id, if the reader found one
+    known: Way = ("", "", "")  # how that session was reached so far, as far as this beat needs it
 
     @property
     def workspace_id(self) -> int:
@@ -81,25 +85,41 @@ class Heartbeat(msgspec.Struct, frozen=True):
     def needs(self, needs: Needs) -> None:
         needs.handles.add(self.caller.handle)
         needs.sessions.update({self.named} if self.named is not None else {self.found or "", self.by_native_id})
-        needs.proofs.update(self._routes)
+        if all(self._way):
+            needs.proofs.add(route_of(*self._way))
 
     def decide(self, picture: Picture) -> Session:
         policy.admit(picture, self.caller)
         before = self._known(picture)
         after = _spoken(before or self._new(picture), self.said, picture.now)
-        for route in self._routes & picture.proofs.keys():  # a probe counts for more than what is said
-            after = _replace(after, levels=picture.proofs[route].levels)
+        if tells_of_levels(self.said):
+            after = _replace(after, levels=self._admitted(picture, before, after))
         picture.put_session(after)
         report(picture, self.caller.handle, before, after, self.attention)
         return after
 
+    def _admitted(self, picture: Picture, before: Session | None, after: Session) -> str:
+        """What our own probe of the way to it found, else what we ship.
+
+        Somebody else may just have said more of it than the reader knew; then no proof was looked up for its way, and
+        what they were told stays, if it is the same way.
+        """
+        way = way_of(after)
+        stored = picture.proofs.get(route_of(*way))
+        if way != self._way:
+            known = _levels(before.levels) if before is not None and way == way_of(before) else {}
+        else:
+            known = dict(proven(*way)) if stored is None else _levels(stored.levels)
+        return _encode(admitted(known, _levels(after.said_levels))).decode()
+
     @property
-    def _routes(self) -> set[str]:
-        """What a proof would be found by, if it says how it is reached; it does so when it registers."""
-        said = self.said
-        if said.harness and said.transport and said.harness_version:
-            return {route_of(said.harness, said.transport, said.harness_version)}
-        return set()
+    def _way(self) -> Way:
+        """How the session is reached from this beat on."""
+        said = (self.said.harness, self.said.transport, self.said.harness_version)
+        harness, transport, version = (
+            before if isinstance(now, UnsetType) else now or "" for now, before in zip(said, self.known, strict=True)
+        )
+        return harness, transport, version
 
     # -- which session ------------------------------------------------------------------------------------------------
 
@@ -260,7 +280,7 @@ def _spoken(session: Session, said: wire.HeartbeatSession, now: int) -> Session:
     if said.capabilities is not UNSET:
         changes["capabilities"] = _encode(said.capabilities).decode()
     if said.levels is not UNSET:
-        changes["levels"] = _encode(said.levels).decode()
+        changes["said_levels"] = _encode(said.levels).decode()
     if not isinstance(said.pid_started_at, UnsetType):
         at = said.pid_started_at
         changes["pid_started_at"] = None if at is None else from_datetime(at.astimezone(UTC))
@@ -269,6 +289,15 @@ def _spoken(session: Session, said: wire.HeartbeatSession, now: int) -> Session:
         if said.active_turn_id is UNSET and said.presence != session.presence:
             changes["active_turn_id"] = None  # that turn is over
     return _replace(session, **{name: value for name, value in changes.items() if value is not UNSET})
+
+
+def way_of(session: Session) -> Way:
+    return session.harness, session.transport or "", session.harness_version or ""
+
+
+def tells_of_levels(said: wire.HeartbeatSession) -> bool:
+    """Does it say how it is reached, or what it can do by that?  Most beats do not."""
+    return any(word is not UNSET for word in (said.harness, said.transport, said.harness_version, said.levels))
 
 
 def _identity(one: Session | wire.HeartbeatSession) -> tuple[str, str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from wakeline.core import policy
-from wakeline.core.level import Proof, route_of
+from wakeline.core.level import Proof, admitted, route_of
 from wakeline.core.log import WORKSPACE_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
@@ -14,6 +14,8 @@ from wakeline.flow.attend import Attention, report
 from wakeline.flow.subscribe import best_target, improve, sessions_of
 
 _replace = msgspec.structs.replace
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_levels = msgspec.json.Decoder(dict[str, str]).decode
 
 
 class RecordProof(msgspec.Struct, frozen=True):
@@ -68,7 +70,8 @@ class RecordProof(msgspec.Struct, frozen=True):
             before = picture.sessions.get(session_id)
             if before is None or before.ended_at is not None:
                 continue
-            after = _replace(before, levels=self.levels)
+            levels = admitted(_levels(self.levels), _levels(before.said_levels))
+            after = _replace(before, levels=_encode(levels).decode())
             picture.put_session(after)
             report(picture, self.caller.handle, before, after, self.attention)
             default = picture.subscriptions.get(default_id(self.workspace_id, handle))

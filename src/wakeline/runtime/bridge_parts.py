@@ -25,7 +25,6 @@ from wakeline.adapters.opencode.api import OpencodeServer
 from wakeline.adapters.seat import Seats
 from wakeline.adapters.starting import Start
 from wakeline.adapters.tmux.adapter import Tmux
-from wakeline.core.level import SHIPPED
 from wakeline.core.queries import AllWorkspaces
 from wakeline.core.store import Store
 from wakeline.endpoint import invalid
@@ -109,7 +108,7 @@ def runtime_directory(environ: Mapping[str, str]) -> Path:
 @asynccontextmanager
 async def seated(settings: Settings, host: str, lines: list[Line], *, strict: bool) -> AsyncIterator[Bridge]:
     """A bridge with its seats open.  Whoever enters runs it."""
-    desk = Desk(host, processes.look, SHIPPED)
+    desk = Desk(host, processes.look)
     seats = Seats(desk)
     crew = Crew(seats, adapters(desk, settings, os.environ))
     bridge = Bridge(lines, crew, _starter(settings), strict=strict, monotonic=time.monotonic)

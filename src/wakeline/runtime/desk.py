@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from wakeline.core.instant import to_datetime
-from wakeline.core.level import Proofs, proven
 from wakeline.core.observation import Observation
 from wakeline.core.session import Sighting
 from wakeline.errors import Forbidden, Unauthorized, Unavailable
@@ -24,10 +23,9 @@ ANNOUNCE_SECONDS = 3.0  # a harness waits for this answer before it begins its t
 
 
 class Desk:
-    def __init__(self, host: str, look: Callable[[int], Sighting], proofs: Proofs) -> None:
+    def __init__(self, host: str, look: Callable[[int], Sighting]) -> None:
         self._host = host
         self._look = look
-        self._proofs = proofs
         self._bridge: Bridge | None = None
 
     def serve(self, bridge: Bridge) -> None:
@@ -53,7 +51,6 @@ class Desk:
             "pid_started_at": None if started_at is None else to_datetime(started_at).isoformat(),
             "wake_mode": hello.wake_mode,
             "capabilities": hello.capabilities,
-            "levels": dict(proven(hello.harness, transport, hello.version, self._proofs)),
             "resumable": hello.resumable,
             "presence": hello.presence,
             "presence_source": hello.harness,

@@ -24,7 +24,7 @@ from wakeline.core.queries import (
 )
 from wakeline.core.session import Session, Sighting, is_dormant, liveness, presence_of
 from wakeline.errors import Forbidden, InvalidArgument
-from wakeline.flow.attend import Attention, EndSession, Heartbeat, not_found
+from wakeline.flow.attend import Attention, EndSession, Heartbeat, not_found, tells_of_levels, way_of
 from wakeline.service import views
 from wakeline.service.context import Context, check_claims, check_session, to_instant
 from wakeline.wire.common import SESSION_ID_PATTERN
@@ -65,23 +65,37 @@ class Sessions:
         if not isinstance(request.pid_started_at, UnsetType):
             to_instant("pid_started_at", request.pid_started_at)
         beat = Heartbeat(caller, request, self._context.new_id(), self._attention)
-        beat = msgspec.structs.replace(beat, found=await self._find(beat))
-        session = await self._context.store.submit(beat)
+        session = await self._context.store.submit(await self._informed(beat))
         # What it can do may be known only later: a hook registers a session before the bridge has found the way to it.
-        if session.started_at == session.heartbeat_at or not isinstance(request.levels, UnsetType):
+        if session.started_at == session.heartbeat_at or tells_of_levels(request):
             await self._welcome(caller)
         unread, text = await self._mail(caller)
         return wire.Attended(session_id=session.session_id, presence=session.presence, unread=unread, doorbell=text)
 
-    async def _find(self, beat: Heartbeat) -> str | None:
-        store, caller, said = self._context.store, beat.caller, beat.said
+    async def _informed(self, beat: Heartbeat) -> Heartbeat:
+        """With the session that it is about, if there is one, and how that was reached so far."""
+        caller = beat.caller
         if caller.session_id is not None:
             await self._check_free(caller, caller.session_id)
-        if beat.named is not None or isinstance(said.harness, UnsetType):
-            return None
-        query = SessionByNative(caller.workspace_id, caller.handle, said.harness, said.native_id or "", said.host or "")
-        found = await store.read(query)
-        return found[0].session_id if found else None
+        if not tells_of_levels(beat.said):
+            return beat
+        found = await self._find(beat)
+        if found is None:
+            return beat
+        return msgspec.structs.replace(
+            beat, found=None if beat.named is not None else found.session_id, known=way_of(found)
+        )
+
+    async def _find(self, beat: Heartbeat) -> Session | None:
+        store, caller, said = self._context.store, beat.caller, beat.said
+        if beat.named is not None:
+            found = await store.read(SessionById(beat.named))
+        elif isinstance(said.harness, UnsetType):
+            found = []
+        else:
+            native_id, host = said.native_id or "", said.host or ""
+            found = await store.read(SessionByNative(caller.workspace_id, caller.handle, said.harness, native_id, host))
+        return found[0] if found else None
 
     async def _check_free(self, caller: Caller, session_id: str) -> None:
         """A token may name any session; only one that can be addressed, and is no other workspace's, is registered."""

@@ -1,7 +1,7 @@
 """Type the doorbell into a pane, when everything says that nobody and nothing else is using its input line.
 
-    D0 pass, D1 pass, D3 pass, D6 pass, D8 partial; D2, D4, D5 and D7 fail: no official surface is used, so it is no
-    idle wake in the sense of the levels, and whatever comes of it can only be seen on the screen.
+    D0 pass, D1 pass, D3 pass, D6 pass, D7 partial, D8 partial; D2, D4 and D5 n/a: no official surface is used, so it
+    is no idle wake in the sense of the levels, and what comes of it is seen only when the agent answers.
 
 A person lets us do this for one pane with `wakeline connect tmux`; nothing here happens otherwise.  Typing over an
 approval prompt answers it, and typing into a draft sends it, so any doubt is a refusal.  Two doubts remain that nobody
@@ -49,8 +49,8 @@ class Tmux:
     levels: Mapping[str, str] = MappingProxyType(
         {
             **dict.fromkeys(("D0", "D1", "D3", "D6"), "pass"),
-            **dict.fromkeys(("D2", "D4", "D5", "D7"), "fail"),
-            "D8": "partial",
+            **dict.fromkeys(("D2", "D4", "D5"), "n/a"),
+            **dict.fromkeys(("D7", "D8"), "partial"),
         }
     )
 
@@ -108,7 +108,7 @@ class Tmux:
         await asyncio.sleep(SHOWN_SECONDS)
         glance = await pane.glance()
         problem = self._unusable(await pane.facts(), parcel.session) if parcel.session else None
-        if problem is not None or not shows(glance, parcel.mark) or judge(glance, glance) is not Verdict.DRAFT:
+        if problem is not None or not shows(glance, parcel.mark) or judge(glance, glance) in _OTHER:
             return Uncertain(
                 "not_submitted", "the text was pasted, but is not seen in the input line; Enter was not pressed"
             )
@@ -116,7 +116,7 @@ class Tmux:
         for _ in range(TAKEN_LOOKS):
             await asyncio.sleep(SHOWN_SECONDS)
             after = await pane.glance()
-            if judge(glance, after) is not Verdict.DRAFT and judge(after, after) is not Verdict.DRAFT:
+            if judge(after, after) in _OTHER:
                 return Accepted(None, "typed and submitted")
         return Uncertain("not_taken", "Enter was pressed, but the input line still holds the text")
 

@@ -101,13 +101,14 @@ class Pane:
     async def enter(self) -> None:
         await self._run("send-keys", "-t", self.pane, "Enter")
 
-    async def _run(self, *words: str, stdin: bytes = b"") -> str:
+    async def _run(self, *words: str, stdin: bytes | None = None) -> str:
         try:
             process = await asyncio.create_subprocess_exec(
                 "tmux",
                 *(("-S", self.socket) if self.socket else ()),
                 *words,
-                stdin=asyncio.subprocess.PIPE,
+                # Not a pipe that nobody writes to: a command that is over by then has closed it, and uvloop raises.
+                stdin=asyncio.subprocess.DEVNULL if stdin is None else asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
             )

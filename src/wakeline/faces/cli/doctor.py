@@ -46,8 +46,9 @@ class Finding(NamedTuple):
 
 def _arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    harnesses = ("claude-code", "codex", "opencode", "pi", "all")
+    harnesses = ("claude-code", "codex", "opencode", "pi", "tmux", "all")
     add("harness", nargs="?", choices=harnesses, metavar="HARNESS", help=f"probe this one: {', '.join(harnesses)}")
+    add("--transport", metavar="NAME", help="by this way into it, or 'all' (default: the one that it takes by itself)")
     add("--fetch", action="store_true", help="install the version that we know into the cache, if there is none")
     add("--no-keep", action="store_false", dest="keep", help="do not tell the server what was proven")
     add("--live", type=handle, metavar="@AGENT", help="ring this agent's live session, and say by which path it came")
@@ -167,6 +168,8 @@ COMMANDS = {
             "wakeline doctor",
             "wakeline doctor -o json",
             "wakeline doctor claude-code",
+            "wakeline doctor codex --transport all",
+            "wakeline doctor tmux",
             "wakeline doctor all --fetch",
             "wakeline doctor --live @bob",
         ),

@@ -17,11 +17,15 @@ import msgspec
 from wakeline.core.verdict import Diagnosis, block
 from wakeline.doctor.installs import PINNED, fetch, find
 from wakeline.doctor.probe import examine
+from wakeline.doctor.ways import TMUX, Way, ways
 from wakeline.errors import NotFound, Unusable, WakelineError
+from wakeline.faces.cli.arguments import usage_error
 from wakeline.faces.cli.commands import FAILED, OK
 from wakeline.faces.cli.text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from wakeline.faces.cli.context import Context
     from wakeline.testing.installed import Installed
 
@@ -32,12 +36,13 @@ def probe(context: Context) -> int:
     """Every harness that was named, or that is here: what each of its levels came to."""
     if shutil.which("tmux", path=context.environ.get("PATH")) is None:
         raise Unusable("TERMINAL_NOT_FOUND", "There is no tmux to run a harness in.", "Install tmux.")
-    found = _find(context)
+    wanted = _wanted(context)
+    found = _find(context, wanted)
     if not found:
         hint = "Install one, or let --fetch install the versions that we know."
         raise NotFound("HARNESS_NOT_FOUND", "No harness is on PATH or in the cache.", hint)
     signal.signal(signal.SIGTERM, _interrupted)
-    diagnoses = [_examine(installed) for installed in found]
+    diagnoses = [_examine(installed, way) for installed in found for way in wanted[installed.harness]]
     kept = [_keep(context, one) for one in diagnoses] if context.arguments.keep else []
     answer = {"healthy": all(one.healthy for one in diagnoses), "kept": all(kept) and bool(kept)}
     harnesses = [{**msgspec.to_builtins(one), "healthy": one.healthy} for one in diagnoses]
@@ -50,9 +55,31 @@ def _interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def _find(context: Context) -> list[Installed]:
+def _wanted(context: Context) -> dict[str, list[Way | None]]:
+    """By which ways each harness is to be probed.  None: the one that it takes by itself."""
+    named, transport = context.arguments.harness, context.arguments.transport
+    if named == TMUX and transport not in (None, TMUX):
+        raise usage_error("'doctor tmux' probes one way: keystrokes.", "Name a harness for another one.")
+    if named == TMUX:
+        transport = TMUX
+    known = {harness: ways(harness) for harness in (PINNED if named in (ALL, TMUX, None) else [named])}
+    if transport is None:
+        return {harness: [None] for harness in known}
+    chosen = {
+        harness: [way for way in found.values() if transport in (ALL, way.transport)]
+        for harness, found in known.items()
+    }
+    if not any(chosen.values()):
+        there = sorted({way for found in known.values() for way in found})
+        raise usage_error(
+            f"There is no way '{transport}' into {named or 'any harness'}.", f"Name one of {', '.join(there)}, or all."
+        )
+    return {harness: list(found) for harness, found in chosen.items() if found}
+
+
+def _find(context: Context, wanted: Iterable[str]) -> list[Installed]:
     given = context.arguments
-    wanted = list(PINNED) if given.harness in (ALL, None) else [given.harness]
+    several = given.harness in (ALL, TMUX, None)
     found = []
     for harness in wanted:
         installed = find(harness, context.environ)
@@ -61,7 +88,7 @@ def _find(context: Context) -> list[Installed]:
             installed = fetch(harness, context.environ)
         if installed is not None:
             found.append(installed)
-        elif given.harness not in (ALL, None):
+        elif not several:
             hint = "Install it, or let --fetch install the version that we know."
             raise NotFound("HARNESS_NOT_FOUND", f"{harness} is neither on PATH nor in the cache.", hint)
         else:
@@ -69,9 +96,9 @@ def _find(context: Context) -> list[Installed]:
     return found
 
 
-def _examine(installed: Installed) -> Diagnosis:
+def _examine(installed: Installed, way: Way | None) -> Diagnosis:
     with tempfile.TemporaryDirectory(prefix="wakeline", ignore_cleanup_errors=True) as folder:
-        return examine(installed, installed.version(), Path(folder), _tell)
+        return examine(installed, installed.version(), Path(folder), _tell, way)
 
 
 def _keep(context: Context, found: Diagnosis) -> bool:

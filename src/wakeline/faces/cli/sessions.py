@@ -36,7 +36,13 @@ def _heartbeat_arguments(parser: ArgumentParser) -> None:
     add("--pid", type=int, metavar="N", help="its process; when that started is found out, if it runs here")
     add("--wake-mode", choices=calls.WAKE_MODES, help="how it can be woken (default: none)")
     add("--capability", action="append", dest="capabilities", metavar="WORD", help="what it can; may be repeated")
-    add("--level", action="append", dest="levels", metavar="D4=pass", help="what was proven of it; may be repeated")
+    add(
+        "--level",
+        action="append",
+        dest="levels",
+        metavar="D4=fail",
+        help="what it cannot do, whatever was proven; may be repeated",
+    )
     add("--presence", choices=calls.PRESENCES, help="how it is now")
     add("--turn", metavar="ID", help="the turn that it is in")
     add("--source", metavar="NAME", help="who says so, such as hook")

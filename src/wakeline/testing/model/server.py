@@ -82,6 +82,11 @@ class ModelServer:
         with self._changed:
             self._scripts.append((word, deque(lines)))
 
+    def forget(self, word: str) -> None:
+        """Take back the scripts for `word` that nothing has begun."""
+        with self._changed:
+            self._scripts = [script for script in self._scripts if script[0] != word]
+
     def take(self, path: str, headers: dict[str, str], body: dict[str, Any]) -> tuple[Request, Reply]:
         """Keep a request that came in, and say what its answer is."""
         dialect = DIALECTS[path]

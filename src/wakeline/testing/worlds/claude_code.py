@@ -17,6 +17,8 @@ class ClaudeCodeWorld(World):
     harness = "claude-code"
     ready = "❯"  # noqa: RUF001 - that is how its prompt begins
     question = "Do you want to proceed?"
+    approves = "1"
+    resumes = ("--resume",)
 
     @property
     def config(self) -> Path:

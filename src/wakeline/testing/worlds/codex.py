@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
-from wakeline.testing.terminal import Terminal
-from wakeline.testing.worlds.world import MODEL, START_SECONDS, World
+from wakeline.testing.terminal import Terminal, end_process
+from wakeline.testing.worlds.world import MODEL, START_SECONDS, HarnessSession, World, residents
 
 TRUSTED = "[hooks.state"
 REVIEW = "Hooks need review"
@@ -32,6 +33,8 @@ class CodexWorld(World):
     harness = "codex"
     ready = "? for shortcuts"
     question = "Would you like to run the following command?"
+    approves = "y"
+    resumes = ("resume",)
 
     @property
     def config(self) -> Path:
@@ -56,6 +59,14 @@ class CodexWorld(World):
             terminal.press_until("2", lambda: REVIEW not in terminal.screen or CHOSEN in terminal.screen)
             terminal.press_until("Enter", lambda: TRUSTED in config.read_text())
             terminal.wait_gone(REVIEW)
+
+    def fell(self, session: HarnessSession) -> None:
+        """With its daemon, which is what runs the turns of every terminal."""
+        super().fell(session)
+        for pid in residents(self.home):
+            with contextlib.suppress(OSError):  # it may have ended by itself
+                if b"--listen" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    end_process(pid)
 
     def variables(self) -> dict[str, str]:
         return {"CODEX_HOME": str(self.config), "STAND_IN_KEY": "stand-in"}

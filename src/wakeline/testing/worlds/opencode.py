@@ -13,6 +13,8 @@ class OpencodeWorld(World):
     harness = "opencode"
     ready = "ctrl+p commands"
     question = "Permission required"
+    approves = "Enter"
+    resumes = ("-s",)
 
     @property
     def config(self) -> Path:

@@ -11,6 +11,8 @@ from wakeline.testing.worlds.world import MODEL, World
 class PiWorld(World):
     harness = "pi"
     ready = "escape interrupt"
+    again = "(auto)"  # in its last line: the first ones are pushed away by a long conversation
+    resumes = ("--session",)
 
     @property
     def config(self) -> Path:

@@ -56,7 +56,10 @@ class HarnessSession:
 class World(ABC):
     harness: ClassVar[str]
     ready: ClassVar[str]  # what the screen shows when a human may type
+    again: ClassVar[str] = ""  # what it shows then in a session that was resumed, if that is something else
     question: ClassVar[str] = ""  # what it shows when the harness asks its human for a permission, if it ever does
+    approves: ClassVar[str] = ""  # the key that says yes to that
+    resumes: ClassVar[tuple[str, ...]]  # the words before a session's id that open it again
 
     def __init__(self, folder: Path, model: ModelServer, command: Sequence[str], *, asks: bool = False) -> None:
         """`asks`: the harness asks its human before it runs a command that changes something, if it can."""
@@ -108,9 +111,14 @@ class World(ABC):
         command = (*self.command, *self.options(), *words)
         terminal = Terminal(command, cwd=self.project, environ=self.environ).start()
         self._opened.append(terminal)
-        terminal.wait(self.ready, START_SECONDS)
+        resumed = self.again and self.resumes[0] in words
+        terminal.wait(self.again if resumed else self.ready, START_SECONDS)
         self.settle(terminal)
         return HarnessSession(self, terminal)
+
+    def fell(self, session: HarnessSession) -> None:
+        """Kill all that runs this session, as if the machine's power had gone for it alone."""
+        session.stop()
 
     def run(self, *words: str, timeout: float = START_SECONDS) -> str:
         """Run the harness's command with these words to its end, and answer what it printed."""

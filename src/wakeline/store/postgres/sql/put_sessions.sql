@@ -10,4 +10,5 @@ ON CONFLICT (session_id) DO UPDATE SET
   presence_at = excluded.presence_at, context_tokens = excluded.context_tokens, context_limit =
   excluded.context_limit, resumable = excluded.resumable, task_id = excluded.task_id, branch = excluded.branch,
   heartbeat_at = excluded.heartbeat_at, ended_at = excluded.ended_at,
-  harness_version = excluded.harness_version, transport = excluded.transport
+  harness_version = excluded.harness_version, transport = excluded.transport,
+  said_levels = excluded.said_levels

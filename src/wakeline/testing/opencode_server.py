@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from wakeline.testing.worlds import World
 
-PASSWORD = "a password"
+PASSWORD = "a password"  # noqa: S105 - of a throwaway server
 _ADDRESS = re.compile(r"listening on (http://\S+)")
 
 
