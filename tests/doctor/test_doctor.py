@@ -13,7 +13,7 @@ import pytest
 
 from tests import harness_tools
 from tests.faces.command_line import Shell
-from wakeline.core.level import SHIPPED
+from wakeline.core.level import SHIPPED, admitted
 from wakeline.core.verdict import NAMES, Grade
 from wakeline.doctor.hardship import graded
 from wakeline.doctor.installs import PINNED, cache_folder
@@ -71,7 +71,7 @@ def test_a_real_harness_is_woken_and_what_was_proven_is_kept(
     [proof] = [one for one in proofs(server) if not one["shipped"]]
     way = (proof["harness"], proof["transport"], proof["version"])
     assert way == (harness, transport, PINNED[harness][1])
-    assert proof["levels"] == SHIPPED[way], done.out
+    assert admitted(proof["levels"], SHIPPED[way]) == SHIPPED[way], f"we claim more than this:\n{done.out}"
 
 
 @pytest.mark.parametrize(

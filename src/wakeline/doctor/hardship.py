@@ -21,6 +21,7 @@ from wakeline.testing.worlds import HarnessSession
 
 SECONDS = 90.0
 CUT_SECONDS = 2.0
+RESUMED_SECONDS = 10.0  # after that its human says something
 PRESSES = 5
 BURST = 5
 TROUBLE = (Unproven, ModelTimeout, TerminalTimeout, LookupError, RuntimeError, OSError)
@@ -103,7 +104,8 @@ def loop_stopped(ground: Ground) -> str:
         said = stage.post(row, f"round {number} {token}", reply_to=came["message_id"])
         if stage.status(said["thread_id"]) == "blocked":
             try:
-                stage.stays_quiet(session, asked, "a blocked thread rang", MARK)
+                # A queue may still hold a doorbell for what was read before; it names other messages.
+                stage.stays_quiet(session, asked, "a blocked thread rang", MARK, said["message_id"])
             finally:  # what comes next is written there too
                 stage.model.forget(MARK)
                 stage.unblock(said["thread_id"])
@@ -158,7 +160,7 @@ def approval_untouched(ground: Ground) -> str:
     if not world.question:
         raise NotHere("it never asks")
     made, tokens = world.project / f"made-{new_id()}", _tokens(1)
-    stage.model.script("make a file", Shell(f"touch {made}", asks=True), Say("So be it."))
+    stage.model.script("make a file", Shell(f"touch {made}", asks=True))
     session.prompt("make a file")
     session.terminal.wait(world.question, SECONDS)
     before = len(stage.model.requests)
@@ -216,10 +218,14 @@ def killed_in_a_turn(ground: Ground) -> str:
     if stage.way.typed:
         return f"{noticed}; a pane does not come back"
     again = stage.way.resume(stage.world, native_id)
-    resumed = time.monotonic()
-    stage.greet(again)
-    took = _fetched(Ground(stage, again, row), tokens, before, resumed)
-    return f"{noticed}, fetched {took} ms after it was resumed"
+    resumed, how = time.monotonic(), "by itself"
+    try:
+        stage.wait(lambda: _came(ground, tokens[0], before), RESUMED_SECONDS, "")
+    except Unproven:
+        how = "when its human spoke"
+        stage.greet(again)
+    took = _fetched(ground, tokens, before, resumed)
+    return f"{noticed}, fetched {how} {took} ms after it was resumed"
 
 
 def _is_gone(row: Row | None) -> bool:

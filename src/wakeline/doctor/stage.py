@@ -197,7 +197,7 @@ class Stage:
             first = next(iter(fetched), "nothing")
             return Use("post_message", {"body": f"re {first}", "in_reply_to": first})
 
-        self.model.script(MARK, Use("read_messages"), acknowledge, answer, Say("That is answered."))
+        self.model.script(MARK, Use("read_messages"), acknowledge, answer)
 
     def now(self) -> float:
         """Of the clock that the model notes its requests by."""
@@ -213,11 +213,12 @@ class Stage:
             time.sleep(LOOK_SECONDS)
         return found
 
-    def stays_quiet(self, session: HarnessSession, after: int, complaint: str, word: str = "") -> None:
-        """For as long as a doorbell takes, and more, this session's model is asked nothing that holds this word."""
+    def stays_quiet(self, session: HarnessSession, after: int, complaint: str, *words: str) -> None:
+        """For as long as a doorbell takes, and more, this session's model is asked nothing that holds these words."""
         until = time.monotonic() + QUIET_SECONDS
         while time.monotonic() < until:
-            if any(one.number > after for one in self.model.turns(word, session=session.native_id)):
+            asked = [one for one in self.model.turns(session=session.native_id) if one.number > after]
+            if any(all(word in one.news for word in words) for one in asked):
                 raise Unproven(complaint)
             time.sleep(LOOK_SECONDS)
 
