@@ -32,6 +32,7 @@ from wakeline.core.subscription import (
 )
 from wakeline.core.wake import Wake, WakeState
 from wakeline.errors import RateLimited
+from wakeline.flow import evidence
 from wakeline.flow.match import CONSUMER, Found, new_wake
 from wakeline.flow.plan import confirmed_to, open_deliveries, open_wakes
 from wakeline.flow.subscribe import Route, create, new, record, require_room
@@ -70,7 +71,7 @@ class RegisterCallback(msgspec.Struct, frozen=True):
         needs.senders.add(bucket_name(self.caller.handle))
         needs.subscriptions_of.add(self.caller.handle)
         needs.subscriptions.add(self.subscription_id)
-        needs.plans.add(self.subscription_id)
+        evidence.need_plans(needs, [self.subscription_id])
         needs.consumers.add(CONSUMER)
 
     def decide(self, picture: Picture) -> Registered | None:
@@ -146,7 +147,7 @@ class FillCallback(msgspec.Struct, frozen=True):
     found: tuple[Found, ...]
 
     def needs(self, needs: Needs) -> None:
-        needs.plans.add(self.subscription_id)
+        evidence.need_plans(needs, [self.subscription_id])
         needs.wakes.update((self.subscription_id, event.log_id) for event in self.found)
         needs.consumers.add(CONSUMER)
 
@@ -178,7 +179,9 @@ def _is_open(picture: Picture, wake: Wake) -> bool:
 
 def registered(picture: Picture, row: Subscription, was: str | None = None) -> Registered:
     passed = picture.consumers.get(CONSUMER)
-    # What was matched at once is ahead of the matcher.
-    known = (wake.log_id for wake in open_wakes(picture, row.subscription_id))
-    reached = max(row.from_log_id, 0 if passed is None else passed.last_log_id, *known)
+    cursor = picture.cursors.get((evidence.consumer_of(row.subscription_id), evidence.STREAM, ""))
+    # What was matched at once is ahead of the matcher: what waits shows it, and what was delivered.
+    ahead = [wake.log_id for wake in open_wakes(picture, row.subscription_id)]
+    ahead += [] if cursor is None else [cursor.last_sequence]
+    reached = max(row.from_log_id, 0 if passed is None else passed.last_log_id, *ahead)
     return Registered(row, picture.workspace.epoch, confirmed_to(picture, row, reached), was)

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from wakeline import wire
+from wakeline.core.cursor import Cursor
 from wakeline.core.destination import Network, check_private, check_url
 from wakeline.core.instant import plus, to_datetime
 from wakeline.core.log import Position
@@ -85,12 +86,14 @@ class Callbacks:
         secret = _secret(request.secret)
         after, lost = await self._position(caller, request.cursor)
         command = await self._command(caller, request, secret, after)
+        # Before it is renewed: what is delivered again because of that would hide the error that is asked for.
+        before = await self._cursor(caller, command.subscription_id)
         made = await self._context.store.submit(command)
         if made is None:
             await self._require_echo(command, secret)
             made = await self._context.store.submit(msgspec.structs.replace(command, verified=True))
         made, cut = await self._fill(_there(made, command.subscription_id), request.max_age_ms)
-        return await self._answer(made, truncated=lost or cut)
+        return _answer(made, before, truncated=lost or cut)
 
     async def unsubscribe(self, caller: Caller, url: str) -> None:
         subscription_id = callback_id(caller.workspace_id, caller.handle, url)
@@ -186,28 +189,33 @@ class Callbacks:
                 return
             after = rows[-1].log_id
 
-    # -- the answer ---------------------------------------------------------------------------------------------------
+    async def _cursor(self, caller: Caller, subscription_id: str) -> Cursor | None:
+        place = (caller.workspace_id, consumer_of(subscription_id), STREAM, "")
+        return next(iter(await self._context.store.read(CursorFor(*place))), None)
 
-    async def _answer(self, made: Registered, *, truncated: bool) -> wire.EventsSubscribed:
-        row, end = made.subscription, ends_at(made.subscription)
-        return wire.EventsSubscribed(
-            id=row.subscription_id,
-            refresh_before=None if end is None else to_datetime(end),
-            cursor=str(Position(made.epoch, made.confirmed)),
-            truncated=truncated,
-            delivery_status=UNSET if made.was is None else await self._status(row, made.was),
-        )
 
-    async def _status(self, row: Subscription, was: str) -> wire.CallbackStatus:
-        place = (row.workspace_id, consumer_of(row.subscription_id), STREAM, "")
-        cursors = await self._context.store.read(CursorFor(*place))
-        delivered = cursors[0].last_delivered_at if cursors else None
-        error = cursors[0].last_error if cursors else None
-        return wire.CallbackStatus(
-            active=was == SubscriptionStatus.ACTIVE,
-            last_delivery_at=None if delivered is None else to_datetime(delivered),
-            last_error=None if error is None else _ERRORS.get(error.partition(":")[0], "http_4xx"),
-        )
+# -- the answer -------------------------------------------------------------------------------------------------------
+
+
+def _answer(made: Registered, before: Cursor | None, *, truncated: bool) -> wire.EventsSubscribed:
+    end = ends_at(made.subscription)
+    return wire.EventsSubscribed(
+        id=made.subscription.subscription_id,
+        refresh_before=None if end is None else to_datetime(end),
+        cursor=str(Position(made.epoch, made.confirmed)),
+        truncated=truncated,
+        delivery_status=UNSET if made.was is None else _status(before, made.was),
+    )
+
+
+def _status(before: Cursor | None, was: str) -> wire.CallbackStatus:
+    delivered = None if before is None else before.last_delivered_at
+    error = None if before is None else before.last_error
+    return wire.CallbackStatus(
+        active=was == SubscriptionStatus.ACTIVE,
+        last_delivery_at=None if delivered is None else to_datetime(delivered),
+        last_error=None if error is None else _ERRORS.get(error.partition(":")[0], "http_4xx"),
+    )
 
 
 def _secret(text: str) -> bytes:
