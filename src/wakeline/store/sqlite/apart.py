@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 LENGTH_BYTES = 8
 CHUNK_BYTES = 1 << 20
 BUFFER_BYTES = 1 << 20
-UNDER_LOAD, MOST_OF, MOMENT_SECONDS = 32, 0.8, 0.0005
+UNDER_LOAD, MOST_OF, MOMENT_SECONDS = 24, 0.8, 0.0005
 AGAIN_SECONDS = 1.0  # before a third writer, when the second did not even begin
 # Each subquery of a load gets a small cache of pages, and frees it.  A heap that is given back to the system every time
 # and taken again costs more than the load.
