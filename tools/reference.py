@@ -501,6 +501,33 @@ class Found(msgspec.Struct):
     harnesses: list[Diagnosis]
 
 
+# -- long tests -------------------------------------------------------------------------------------------------------
+
+
+class Long(msgspec.Struct):
+    """What tools/long_results.py has kept."""
+
+    harnesses: dict[str, str]
+    results: dict[str, dict[str, str]]
+
+
+def long_tests() -> str:
+    kept = msgspec.json.decode((DOCS / "long-tests.json").read_bytes(), type=Long)
+    words = [word for tests in kept.results.values() for word in tests.values()]
+    return page(
+        "Long tests",
+        "What `make test-long` found when it was last run whole: every situation with the real harnesses, a stand-in "
+        f"for their model, and the real server. {len(words)} tests: {words.count('passed')} passed, "
+        f"{words.count('failed')} failed, {words.count('skipped')} skipped.",
+        table(("package", "version"), kept.harnesses.items()),
+        *(f"## {module}\n\n{_outcomes(tests)}" for module, tests in kept.results.items()),
+    )
+
+
+def _outcomes(tests: dict[str, str]) -> str:
+    return table(("test", "outcome"), [(code(name), word) for name, word in tests.items()])
+
+
 PAGES: dict[Path, Callable[[], str]] = {
     REFERENCE / "cli.md": cli,
     REFERENCE / "http.md": http,
@@ -508,6 +535,7 @@ PAGES: dict[Path, Callable[[], str]] = {
     REFERENCE / "mcp.md": mcp,
     REFERENCE / "errors.md": error_page,
     REFERENCE / "levels.md": levels,
+    REFERENCE / "long-tests.md": long_tests,
     REFERENCE / "settings.md": setting_page,
     REFERENCE / "states.md": states,
     REFERENCE / "schema.md": schema,
