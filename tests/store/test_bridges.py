@@ -9,6 +9,7 @@ import pytest
 from tests.store.bridges import HOST, Host, mark
 from tests.store.builders import agent, bridge, send
 from tests.store.places import Place
+from wakeline.core.instant import SECOND
 from wakeline.core.log import UNWANTED, Workspace
 from wakeline.core.observation import Gone, Injected, Noticed, Processed, TurnStatus, Withdrawn
 from wakeline.core.parcel import Absent, Failed, Refused, Uncertain
@@ -284,6 +285,17 @@ async def test_a_session_that_is_heard_of_while_nobody_finds_it_is_rung_at_once(
     await host.observe(Noticed(ring.session.session_id, Presence.IDLE, None, "test"))  # it sits down just then
     await host.settle(ring, Absent())
     assert len(await host.claim()) == 1
+
+
+async def test_who_was_just_heard_of_is_looked_for_again_soon(host: Host) -> None:
+    """A companion that met a bridge before it rang may be seated a moment after the ring."""
+    await host.beat("idle")
+    await host.mail()
+    [ring] = await host.claim()
+    await host.settle(ring, Absent())
+    [wake] = await host.bell.wakes(host.row)
+    assert wake.until is not None
+    assert wake.until - wake.updated_at < 2 * host.bell.rules.supervisor_seconds * SECOND
 
 
 @pytest.mark.guarantee("G-BRIDGE-UNKNOWN")

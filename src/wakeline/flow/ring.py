@@ -151,7 +151,9 @@ def _settle(picture: Picture, delivery: Delivery, result: Result, rules: WakeRul
         case Accepted():
             _triggered(picture, delivery, result, rules)
         case Absent():
-            skip(picture, delivery, Why.NO_CONNECTION, WakeState.HELD, later, _claimed_at(delivery, rules))
+            claimed = _claimed_at(delivery, rules)
+            until = picture.now + rules.supervisor_seconds * SECOND if _just_heard(picture, delivery, rules) else later
+            skip(picture, delivery, Why.NO_CONNECTION, WakeState.HELD, until, claimed)
         case Refused():
             evidence.end(picture, delivery, Outcome.SKIPPED, result.reason, {"detail": result.detail})
             evidence.take_back(picture, delivery, WakeState.HELD, str(Why.REFUSED), later)
@@ -166,6 +168,12 @@ def _settle(picture: Picture, delivery: Delivery, result: Result, rules: WakeRul
 def _claimed_at(delivery: Delivery, rules: WakeRules) -> int | None:
     """A companion that sits down after this was perhaps not looked for any more, and says nothing new about itself."""
     return None if delivery.lease_until is None else delivery.lease_until - rules.lease_seconds * SECOND
+
+
+def _just_heard(picture: Picture, delivery: Delivery, rules: WakeRules) -> bool:
+    """Then its companion is perhaps on its way to a bridge that has just begun, and need not wait for long."""
+    session = picture.sessions.get(delivery.session_id or "")
+    return session is not None and session.heartbeat_at > picture.now - 2 * rules.lease_seconds * SECOND
 
 
 def _triggered(picture: Picture, delivery: Delivery, result: Accepted, rules: WakeRules) -> None:
