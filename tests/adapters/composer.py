@@ -30,7 +30,7 @@ class Composer:
         lines = [*(f"> {line}" for line in self.said[-3:]), ""]
         lines += {
             "work": ["✻ Thinking… (esc to interrupt)", ""],
-            "question": ["Do you want to proceed?", "❯ 1. Yes", "  2. No"],  # noqa: RUF001
+            "question": ["Do you want to proceed?", "❯ 1. Yes", "  2. No"],  # noqa: RUF001 - as the harness writes it
         }.get(self.state, [])
         out = "\x1b[2J\x1b[H" + "\r\n".join(lines)
         if self.state != "question":

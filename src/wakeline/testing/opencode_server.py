@@ -68,7 +68,7 @@ class OpencodeServe:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json", "Authorization": f"Basic {credentials}"},
         )
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - on loopback
             content = answer.read()
         return json.loads(content) if content else None
 

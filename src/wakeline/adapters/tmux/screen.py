@@ -195,5 +195,6 @@ def _colour(codes: list[int]) -> bool:
         return number == 8 or 232 <= number <= 248  # noqa: PLR2004 - the greys
     if kind == 2 and len(codes) >= 3:  # noqa: PLR2004 - red, green, blue
         red, green, blue = (codes.pop(0) for _ in range(3))
-        return max(red, green, blue) - min(red, green, blue) <= 24 and max(red, green, blue) <= 176  # noqa: PLR2004
+        darkest, lightest = min(red, green, blue), max(red, green, blue)
+        return lightest - darkest <= 24 and lightest <= 176  # noqa: PLR2004 - hardly a colour, and not bright
     return False
