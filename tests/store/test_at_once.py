@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.store.bells import CLAIMS, Bell
-from tests.store.builders import agent, open_workspace, send
+from tests.store.builders import agent, open_workspace, post, send
 from tests.store.places import SqlitePlace
 from tests.store.subscribing import subscribe
 from wakeline.core.log import Workspace
 from wakeline.core.store import Read, Store
 from wakeline.core.subscription import Target
+from wakeline.errors import WakelineError
 from wakeline.flow.at_once import AtOnce
 from wakeline.flow.match import Match
 from wakeline.flow.plan import Planned
 from wakeline.runtime import clock
+from wakeline.store.sqlite import apart
+from wakeline.store.sqlite.commits import Commits
+from wakeline.store.sqlite.connection import connect
 from wakeline.store.sqlite.store import SqliteStore
 
 
@@ -123,3 +128,27 @@ async def test_a_writer_of_its_own_says_it_before_the_commit_and_again_after_it(
     assert ears.told == [("expected", name), ("heard", name)]
     assert planned.delivery.attempts == 1
     await store.close()
+
+
+async def test_what_was_said_before_a_commit_that_fails_is_taken_back(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "wakeline.db", clock.now)
+    bell = Bell(store, await open_workspace(store, "@ann", "@bob"), at_once=False)
+    await store.submit(subscribe(agent(bell.workspace, "@bob")))
+    await store.close()
+    connection = connect(tmp_path / "wakeline.db")
+    connection.set_commit_hook(lambda: True)  # which makes every commit a rollback
+    ours, theirs = socket.socketpair()
+    ours.sendall(apart.pack((clock.now(), False, at_once(bell), [post(agent(bell.workspace, "@ann"), "@bob")])))
+    ours.shutdown(socket.SHUT_WR)
+    apart.serve(theirs, Commits(connection))
+    theirs.close()
+    frames, said = apart.Frames(ours), []
+    while (some := frames.receive()) is not None:
+        said += some
+    [[drafted], [carried, _]] = said
+    assert len(drafted[2]) == 1, "a wake was announced"
+    [outcome], appended, followed = carried
+    assert isinstance(outcome, WakelineError)
+    assert (appended, followed) == ([], [])
+    ours.close()
+    connection.close()
