@@ -36,6 +36,7 @@ from wakeline.core.store import FollowUp, Wants
 from wakeline.errors import Unavailable, WakelineError
 from wakeline.store.sqlite.commits import MAX_BATCH, Asked, Carried, Commits
 from wakeline.store.sqlite.connection import connect
+from wakeline.store.sqlite.room import Room
 from wakeline.store.sqlite.writer import OnCommit, settle, stopping, tell
 
 _log = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ class Frames:
 # -- the process ------------------------------------------------------------------------------------------------------
 
 
-def serve(line: socket.socket, commits: Commits) -> None:
+def serve(line: socket.socket, commits: Commits, room: Room) -> None:
     frames, before = Frames(line), 0
     while (waiting := _gather(frames, line, before)) is not None:
         asked: list[Asked] = [one for *_, some in waiting for one in some]
@@ -99,6 +100,7 @@ def serve(line: socket.socket, commits: Commits) -> None:
             carried = commits.serve(asked[at : at + MAX_BATCH], waiting[-1][0], whole=whole, draft=draft.take)
             line.sendall(draft.answer if carried is draft.carried else pack((carried, commits.trouble)))
             commits.learn()
+            room.make()
 
 
 class Draft:
@@ -141,9 +143,10 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     gc.set_threshold(*GARBAGE_THRESHOLDS)
-    commits = Commits(connect(Path(sys.argv[1])))
+    database = Path(sys.argv[1])
+    commits = Commits(connect(database))
     with suppress(ConnectionError):  # the server may die while it is answered
-        serve(socket.socket(fileno=sys.stdin.fileno()), commits)
+        serve(socket.socket(fileno=sys.stdin.fileno()), commits, Room(database))
     # The connection is not closed: after a clean stop the server tidies up, after any other nothing should move.
     os._exit(0)
 

@@ -16,6 +16,7 @@ from wakeline.store import migrate
 BUSY_MILLISECONDS = 5_000
 # The most that SQLite maps.  A page beyond it is read by a call and a copy: a quarter more for a page of a thread.
 MAPPED_BYTES = (1 << 31) - 65_536
+CHECKPOINT_PAGES = 16_000
 _QUICK_CHECK_BYTES = 64 * 1024 * 1024
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _UNWRITTEN = bytes(4)  # made, but its first write never reached the disk
@@ -36,7 +37,7 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
             # An answered post survives power loss.  With group commit this costs nothing over NORMAL.
             connection.pragma("synchronous", "FULL")
             # Hot pages are written back once per checkpoint: fewer of them, and fewer commits that wait for one.
-            connection.pragma("wal_autocheckpoint", 16_000)
+            connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
         connection.pragma("temp_store", "MEMORY")
         connection.pragma("cache_size", -65_536)
         connection.pragma("mmap_size", MAPPED_BYTES)
