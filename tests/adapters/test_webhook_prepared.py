@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -11,6 +12,8 @@ from tests.adapters.test_webhook import LOOPBACK, Clock, parcel
 from wakeline.adapters import webhook
 from wakeline.adapters.webhook import Webhooks
 from wakeline.core.parcel import Accepted, Failed
+
+PATIENCE = 20
 
 
 @pytest.fixture
@@ -32,6 +35,28 @@ async def test_what_is_prepared_is_called_once_and_told_nothing_before_it_is_del
         assert receiver.requests == []
         assert await webhooks.deliver(parcel(receiver.url())) == Accepted(200, "HTTP 200 ok")
     assert (len(receiver.requests), receiver.most_open) == (1, 1)
+
+
+async def test_what_is_released_is_said_before_it_is_delivered_and_once(webhooks: Webhooks) -> None:
+    async with Receiver(answers(OK)) as receiver:
+        one = parcel(receiver.url())
+        webhooks.release(one.delivery_id)  # nothing is prepared
+        webhooks.prepare(one)
+        async with asyncio.timeout(PATIENCE):
+            while not receiver.requests:
+                webhooks.release(one.delivery_id)
+                await asyncio.sleep(0.001)
+        assert await webhooks.deliver(one) == Accepted(200, "HTTP 200 ok")
+    assert (len(receiver.requests), receiver.most_open) == (1, 1)
+
+
+async def test_what_is_released_before_it_is_picked_up_is_said_by_its_delivery(webhooks: Webhooks) -> None:
+    async with Receiver(answers(OK)) as receiver:
+        one = parcel(receiver.url())
+        webhooks.prepare(one)
+        webhooks.release(one.delivery_id)
+        assert await webhooks.deliver(one) == Accepted(200, "HTTP 200 ok")
+    assert len(receiver.requests) == 1
 
 
 async def test_what_was_prepared_in_vain_is_hung_up_on_and_leaves_room(

@@ -23,6 +23,7 @@ from wakeline.runtime import clock
 from wakeline.store.sqlite import apart
 from wakeline.store.sqlite.commits import Commits
 from wakeline.store.sqlite.connection import connect
+from wakeline.store.sqlite.room import Room
 from wakeline.store.sqlite.store import SqliteStore
 
 
@@ -140,7 +141,7 @@ async def test_what_was_said_before_a_commit_that_fails_is_taken_back(tmp_path: 
     ours, theirs = socket.socketpair()
     ours.sendall(apart.pack((clock.now(), False, at_once(bell), [post(agent(bell.workspace, "@ann"), "@bob")])))
     ours.shutdown(socket.SHUT_WR)
-    apart.serve(theirs, Commits(connection))
+    apart.serve(theirs, Commits(connection), Room(tmp_path / "wakeline.db"))
     theirs.close()
     frames, said = apart.Frames(ours), []
     while (some := frames.receive()) is not None:

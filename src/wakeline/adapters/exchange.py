@@ -40,14 +40,21 @@ class Exchange(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._left = ANSWER_BYTES
+        self._has_spoken = False
         self._headers: dict[str, str] = {}
         self._body = bytearray()
 
+    def say(self, request: bytes) -> None:
+        """Once; what is asked for again has been said."""
+        if self._transport is not None and not self._has_spoken and not self.closed.done():
+            self._has_spoken = True
+            self._transport.write(request)
+
     async def ask(self, request: bytes) -> Answer:
         """The status decides; what is missing of the rest changes nothing about it."""
-        if self._transport is None or self.closed.done():
+        self.say(request)
+        if not self._has_spoken:
             raise NoAnswer("The connection was closed before anything was sent.")
-        self._transport.write(request)
         status = await self._status
         await asyncio.wait([self.closed], timeout=BODY_SECONDS)
         return Answer(status, self._body.decode("utf-8", "replace"), self._headers)

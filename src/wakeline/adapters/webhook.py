@@ -6,7 +6,8 @@ proxy, cookie or credential of ours is used, and every connection is new.  A nam
 addresses is, and what is connected to is the very address that was checked, so there is nothing between the check and
 the connection that a changing name could use.
 
-While a wake is still being written its receiver can be called already (`prepare`): nothing is said until `deliver`.
+While a wake is still being written its receiver can be called already (`prepare`): nothing is said until `release` or
+`deliver`.
 """
 
 from __future__ import annotations
@@ -97,6 +98,12 @@ class Webhooks:
             line = loop.create_task(self._dial(letter.url, loop.time() + parcel.timeout.total_seconds()))
             self._prepared[parcel.delivery_id] = letter, line
             loop.call_later(PREPARED_SECONDS, self._put_back, parcel.delivery_id)
+
+    def release(self, delivery_id: str) -> None:
+        """It is stored: say it to who has picked up already.  `deliver` hears the answer."""
+        letter, line = self._prepared.get(delivery_id, (None, None))
+        if letter is not None and line is not None and line.done() and not line.cancelled() and not line.exception():
+            line.result().say(letter.request)
 
     def _put_back(self, delivery_id: str) -> None:
         """It was not sent after all."""

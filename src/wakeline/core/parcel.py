@@ -84,6 +84,9 @@ class Prepares(Protocol):
     def prepare(self, parcel: Parcel) -> None:
         """It will probably have to be delivered in a moment.  Nothing that a receiver could notice as an event."""
 
+    def release(self, delivery_id: str) -> None:
+        """It is stored and will be delivered in this moment; who is ready may begin."""
+
 
 def mark_of(event_id: str) -> str:
     """The word in a doorbell's text: a harness that shows it in a prompt has the doorbell in its model's context."""

@@ -239,6 +239,9 @@ class Waker:
     def _carry_all(self, planned: Sequence[Planned]) -> None:
         for one in planned:
             if self._group is not None:
+                adapter = self._adapters[one.delivery.target]
+                if isinstance(adapter, Prepares) and not self._carrying.locked():
+                    adapter.release(one.delivery.delivery_id)
                 self._group.create_task(self._carry(one))
 
     async def _carry(self, planned: Planned | None) -> None:
