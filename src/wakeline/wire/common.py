@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 # "$" alone lets a newline follow, in Python but not in JSON Schema; "$(?!\n)" means the end in both.
 HANDLE_PATTERN = r"^@[a-z0-9][a-z0-9._-]{0,62}$(?!\n)"
+NO_NUL = r"^[^\u0000]*$"
 ROLE_PATTERN = r"^[a-z][a-z0-9_-]{0,62}$(?!\n)"
 
 Handle = Annotated[str, Meta(pattern=HANDLE_PATTERN, examples=["@alice"])]

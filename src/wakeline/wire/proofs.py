@@ -7,11 +7,10 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from wakeline.wire.common import Answer, Instant, Request
+from wakeline.wire.common import NO_NUL, Answer, Instant, Request
 from wakeline.wire.sessions import Level, Text, Word
 
 Grade = Literal["pass", "partial", "fail", "conditional", "n/a"]
-NO_NUL = r"^[^\u0000]*$"
 Seen = Annotated[str, Meta(max_length=500, pattern=NO_NUL)]
 Why = Annotated[str, Meta(max_length=2_048, pattern=NO_NUL)]
 

@@ -6,14 +6,14 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from wakeline.wire.common import Answer, Handle, Instant, Limit, Moment, Query, Request, SessionId, Tag
+from wakeline.wire.common import NO_NUL, Answer, Handle, Instant, Limit, Moment, Query, Request, SessionId, Tag
 
 Presence = Literal["unknown", "idle", "active", "waitingOnApproval", "userTyping"]
 WakeMode = Literal["socket", "file-watch", "native-push", "app-server", "piggyback", "none"]
 Level = Annotated[str, Meta(pattern=r"^D[0-8]$(?!\n)", examples=["D4"])]
 Proof = Literal["pass", "partial", "fail", "conditional", "n/a", "unknown"]
 Word = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$(?!\n)", examples=["claude-code"])]
-Text = Annotated[str, Meta(min_length=1, max_length=200)]
+Text = Annotated[str, Meta(min_length=1, max_length=200, pattern=NO_NUL)]
 Path = Annotated[str, Meta(min_length=1, max_length=4096)]
 ProcessId = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
