@@ -25,14 +25,17 @@ class Published:
 
 
 class Stream(Generic[T]):
-    """One listener's bounded queue."""
+    """One listener's bounded queue.  A listener that waits may take what comes at once, without its queue: `take` says
+    whether it did.
+    """
 
-    __slots__ = ("_limit", "_ready", "after", "caller", "closed", "on_overflow", "queue")
+    __slots__ = ("_limit", "_ready", "after", "caller", "closed", "on_overflow", "queue", "take")
 
     def __init__(self, caller: Caller, limit: int, on_overflow: Callable[[], None]) -> None:
         self.caller = caller
         self.after = 0  # the listener has this row already, even if the hub has yet to come to it
         self.queue: deque[T | None] = deque()  # None: a keep-alive
+        self.take: Callable[[T], bool] | None = None
         self.closed = False
         self.on_overflow = on_overflow
         self._limit = limit
@@ -40,6 +43,8 @@ class Stream(Generic[T]):
 
     def offer(self, item: T | None) -> None:
         if self.closed:
+            return
+        if self.take is not None and item is not None and not self.queue and self.take(item):
             return
         if len(self.queue) >= self._limit:
             if item is not None:

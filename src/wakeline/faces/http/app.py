@@ -201,7 +201,7 @@ class Application:
 
 
 def _connection(scope: Scope) -> Connection:
-    return scope.get("wakeline") or Connection(lambda: None, trusted=False)
+    return scope.get("wakeline") or Connection(lambda: None, None, trusted=False)
 
 
 def _bearer(credentials: bytes) -> str:

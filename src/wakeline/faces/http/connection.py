@@ -13,6 +13,7 @@ from asyncio import TimerHandle
 from collections.abc import Callable
 from typing import Any
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from wakeline.errors import InvalidArgument, TooSlow, WakelineError
@@ -23,13 +24,19 @@ MAX_HEAD = 65_536
 class Connection:
     """`trusted`: the request came over the machine's own socket, which only its owner can open."""
 
-    __slots__ = ("abort", "closed", "on_close", "trusted")
+    __slots__ = ("_flow", "abort", "closed", "on_close", "trusted")
 
-    def __init__(self, abort: Callable[[], None], *, trusted: bool) -> None:
+    def __init__(self, abort: Callable[[], None], flow: FlowControl | None, *, trusted: bool) -> None:
+        self._flow = flow
         self.abort = abort
         self.trusted = trusted
         self.closed = False
         self.on_close: Callable[[], object] | None = None
+
+    @property
+    def is_stuck(self) -> bool:
+        """Does the other end not read what we write?  Also if we cannot know."""
+        return self._flow is None or self._flow.write_paused
 
 
 class TcpProtocol(HttpToolsProtocol):
@@ -41,7 +48,7 @@ class TcpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.wakeline_connection = Connection(transport.abort, trusted=self.trusted)
+        self.wakeline_connection = Connection(transport.abort, self.flow, trusted=self.trusted)
         self._set_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,7 +1,8 @@
 """Server-sent events: the log as the caller may see it, live, resumable by position; and wakes, which are only hints.
 
 Each log row becomes one frame, encoded once and shared by all receivers.  A receiver that does not read is cut off and
-resumes from its last id; nobody else waits for it.  There is no task per idle receiver beyond the one that serves it.
+resumes from its last id; nobody else waits for it.  There is no task per idle receiver beyond the one that serves it,
+and while that one waits, what comes is written without waking it.
 """
 
 from __future__ import annotations
@@ -79,8 +80,20 @@ async def serve_wakes(services: Services, caller: Caller, connection: Connection
 
 
 async def _follow(stream: Stream[T], connection: Connection, send: Send, encoding: Callable[[T], bytes]) -> None:
+    def take(item: T) -> bool:
+        if connection.is_stuck:
+            return False
+        try:
+            body = encoding(item)
+        except Exception:  # noqa: BLE001 - a bug, and the stream's own: its task meets it again, and nobody else
+            return False
+        _write_now(send, body)
+        return True
+
     while not (stream.closed or connection.closed):
+        stream.take = take  # only now: what is being written must not be overtaken
         await stream.wait()
+        stream.take = None
         while stream.queue and not stream.closed:
             await _write(send, _drain(stream.queue, encoding))
 
@@ -111,6 +124,15 @@ def _drain(queue: deque[T | None], encoding: Callable[[T], bytes]) -> bytes:
         frames.append(KEEP_ALIVE if item is None else encoding(item))
         size += len(frames[-1])
     return b"".join(frames)
+
+
+def _write_now(send: Send, body: bytes) -> None:
+    """To who is known to read: writing then waits for nothing, so that it needs no task."""
+    try:
+        _write(send, body).send(None)
+    except StopIteration:
+        return
+    raise RuntimeError("A write that waits for nothing has waited.")
 
 
 async def _write(send: Send, body: bytes) -> None:
