@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import harness_tools
-from tests.adapters.test_tmux import MARK, a_parcel, a_session
+from tests.adapters.test_tmux import MARK, a_parcel, a_session, give
 from wakeline.adapters.tmux.adapter import Tmux
 from wakeline.core.parcel import Accepted, Refused, Result
 from wakeline.runtime.processes import foreground, look
@@ -37,6 +37,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, model: ModelServer) ->
 
 async def ring(session: HarnessSession) -> Result:
     terminal = session.terminal
+    give(terminal)
     row = a_session(f"{terminal.socket},%0", foreground(terminal.pid))
     return await Tmux(look, foreground).deliver(a_parcel(row, LONG))
 
