@@ -150,12 +150,13 @@ STATES = [
     ("type", "half a thought", "half a thought", "screen_draft"),
     ("press", "C-b", "esc to interrupt", "screen_busy"),
     ("press", "C-o", "Do you want to proceed?", "screen_modal"),
+    ("press", "C-e", "Interrupted", "screen_stopped"),
 ]
 
 
 @pytest.mark.guarantee("G-TMUX-DOUBT")
 @pytest.mark.parametrize(("hand", "key", "shown", "reason"), STATES)
-async def test_a_draft_a_running_turn_and_a_question_are_left_alone(
+async def test_a_draft_a_running_turn_a_question_and_a_human_who_said_stop_are_left_alone(
     room: Room, hand: str, key: str, shown: str, reason: str
 ) -> None:
     getattr(room.terminal, hand)(key)
@@ -286,6 +287,7 @@ HOSTILE = [
     (f"/quit {MARK}", f"Note: /quit {MARK}"),
     (f"one\ntwo\r\x1b[201~\rthree {MARK}", f"one two [201~ three {MARK}"),
     (f'Subjects: "press Enter to confirm" {MARK}', f"Wakeline: you have unread mail ({MARK})."),
+    (f'Subjects: "Operation aborted" {MARK}', f"Wakeline: you have unread mail ({MARK})."),
 ]
 
 
@@ -308,6 +310,7 @@ async def test_presence_is_what_the_screen_shows(room: Room) -> None:
         ("C-x", "Ask anything", Presence.IDLE),
         ("C-b", "esc to interrupt", Presence.ACTIVE),
         ("C-o", "2. No", Presence.WAITING_ON_APPROVAL),
+        ("C-e", "Interrupted", Presence.USER_TYPING),
         ("C-x", "Ask anything", Presence.IDLE),
         ("x", "\xa0x", Presence.USER_TYPING),
     ):

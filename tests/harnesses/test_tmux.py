@@ -100,3 +100,20 @@ async def test_a_question_is_never_answered(world: World) -> None:
     await ring_until(session, says("screen_modal"))
     assert world.question in session.terminal.screen
     assert not (world.project / "made").exists()
+
+
+@pytest.mark.guarantee("G-TMUX-DOUBT")
+async def test_after_esc_nothing_is_typed_until_the_human_has_spoken(world: World) -> None:
+    session, gate = world.open(), threading.Event()
+    session.prompt("hello")
+    world.model.script("be slow", Say("Well then.\n\nThat is all.", gate))
+    turn = session.prompt("be slow")
+    session.terminal.wait("Well then.")
+    session.terminal.press_until("Escape", turn.answered.is_set)
+    try:
+        await ring_until(session, says("screen_stopped"))
+        assert MARK not in session.terminal.screen
+        session.prompt("go on")
+        await ring_until(session, lambda one: isinstance(one, Accepted))
+    finally:
+        gate.set()

@@ -40,7 +40,7 @@ SHELLS = frozenset(
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _LEADING = tuple("/!@#$?&-")
 # What a screen does not look like while our text stands in the input line; a text of several lines has no known look.
-_OTHER = (Verdict.EMPTY, Verdict.BUSY, Verdict.MODAL)
+_OTHER = (Verdict.EMPTY, Verdict.STOPPED, Verdict.BUSY, Verdict.MODAL)
 
 
 class Tmux:
