@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,11 +44,11 @@ def command(runtime: str) -> list[str]:
 
 @contextmanager
 def running(runtime: str, script: Path) -> Iterator[None]:
-    with subprocess.Popen([*command(runtime), str(script)]) as process:
+    with subprocess.Popen([*command(runtime), str(script)], start_new_session=True) as process:
         try:
             yield
         finally:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)  # `node` may be a program that starts the real one
 
 
 @pytest.mark.guarantee("G-PI-OPENCODE-SURVIVES")
