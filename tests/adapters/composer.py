@@ -3,7 +3,8 @@
     python composer.py LOG glyph|ruled|bare
 
 What is submitted goes to LOG, one line each.  Keys that a person would not type choose what it shows: C-b work, C-o a
-question that Enter answers, C-x nothing but the input line, C-t a title that turns, C-d the end.
+question that Enter answers, C-x nothing but the input line, C-t a title that turns, C-e that a turn was broken off, C-d
+the end.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Composer:
         lines = [*(f"> {line}" for line in self.said[-3:]), ""]
         lines += {
             "work": ["✻ Thinking… (esc to interrupt)", ""],
+            "stopped": ["● Well then", "  ⎿  Interrupted · What should be done instead?", " " * 40 + "◐ medium"],
             "question": ["Do you want to proceed?", "❯ 1. Yes", "  2. No"],  # noqa: RUF001 - as the harness writes it
         }.get(self.state, [])
         out = "\x1b[2J\x1b[H" + "\r\n".join(lines)
@@ -50,7 +52,7 @@ class Composer:
         return True
 
     def press(self, key: str) -> None:
-        states = {"\x02": "work", "\x0f": "question", "\x18": "idle", "\x14": "turning"}
+        states = {"\x02": "work", "\x0f": "question", "\x18": "idle", "\x14": "turning", "\x05": "stopped"}
         if key in states:
             self.state = states[key]
         elif key == "\r":

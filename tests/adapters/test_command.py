@@ -122,12 +122,17 @@ async def test_a_command_rings_no_more_often_than_it_may() -> None:
     assert isinstance(await commands.deliver(again), Accepted)
 
 
+@pytest.mark.guarantee("G-TMUX-GIVEN")
 async def test_who_has_no_command_is_not_rung() -> None:
-    assert await Commands({}, os.environ, time.monotonic).deliver(parcel()) == Absent()
+    orders = {"@carol": Order(argv=["touch", "rang"])}
+    assert await Commands(orders, os.environ, time.monotonic).deliver(parcel()) == Absent()
 
 
 def test_a_command_rings_although_nobody_has_proven_it() -> None:
-    assert may_ring(session(BOB, capabilities=f'["{COMMAND}"]'))
+    said = f'["{COMMAND}"]'
+    assert may_ring(session(BOB, transport="command", capabilities=said))
+    assert not may_ring(session(BOB, transport="tmux", capabilities=said))
+    assert not may_ring(session(BOB, capabilities=said))
     assert not may_ring(session(BOB))
 
 

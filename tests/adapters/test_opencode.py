@@ -16,6 +16,7 @@ from tests import harness_tools
 from wakeline.adapters.harness import HarnessAdapter, Observes
 from wakeline.adapters.opencode.adapter import OpencodeServed
 from wakeline.adapters.opencode.api import OpencodeServer
+from wakeline.adapters.opencode.letter import letter_of
 from wakeline.core.observation import Injected, Noticed, Observation, Processed
 from wakeline.core.parcel import Accepted, Failed, Parcel, Refused, mark_of
 from wakeline.core.session import Presence, Session
@@ -51,10 +52,10 @@ async def nobody(hello: Hello) -> Welcome:
 class Watched:
     """The adapter, one session, and what is reported of it."""
 
-    def __init__(self, harness: OpencodeServe) -> None:
+    def __init__(self, harness: OpencodeServe, native_id: str | None = None) -> None:
         self.adapter = OpencodeServed([OpencodeServer(harness.url, PASSWORD)], nobody)
         self.harness = harness
-        self.native_id = harness.new_session()
+        self.native_id = native_id or harness.new_session()
         self.session = a_session(self.native_id)
         self.told: list[Observation] = []
         self._changed = asyncio.Condition()
@@ -94,8 +95,8 @@ def a_parcel(event_id: str, session: Session) -> Parcel:
 
 
 @asynccontextmanager
-async def watching(harness: OpencodeServe) -> AsyncIterator[Watched]:
-    watched = Watched(harness)
+async def watching(harness: OpencodeServe, native_id: str | None = None) -> AsyncIterator[Watched]:
+    watched = Watched(harness, native_id)
     task = asyncio.create_task(watched.adapter.watch(lambda: [watched.session], watched.report))
     try:
         await watched.until_presence(Presence.IDLE)
@@ -137,6 +138,40 @@ async def test_the_same_mark_never_makes_a_second_request(harness: OpencodeServe
         assert await after_a_restart.ring(EVENTS[2]) == Accepted(None, "already answered")
         await after_a_restart.until(lambda one: isinstance(one, Injected))
     assert len(model.turns(mark_of(EVENTS[2]))) == 1
+
+
+@pytest.mark.guarantee("G-PI-OPENCODE-SURVIVES")
+async def test_a_turn_that_ended_while_no_bridge_followed_is_told_by_the_next(
+    harness: OpencodeServe, model: ModelServer
+) -> None:
+    mark, gate = mark_of(EVENTS[9]), threading.Event()
+    model.script(mark, Say("one and more", gate))
+    async with watching(harness) as watched:
+        await watched.ring(EVENTS[9])
+        await asyncio.to_thread(model.wait, mark)
+    gate.set()
+    async with watching(harness, watched.native_id) as after_a_restart:
+        await after_a_restart.until(lambda one: isinstance(one, Injected) and one.marks == (mark,))
+        processed = await after_a_restart.until(lambda one: isinstance(one, Processed))
+        assert processed == Processed("S", (mark,), letter_of(mark, "").message_id, "completed")
+    assert len(model.turns(mark)) == 1
+
+
+@pytest.mark.guarantee("G-PI-OPENCODE-SURVIVES")
+async def test_a_turn_that_died_with_its_server_has_failed(model: ModelServer, tmp_path: Path) -> None:
+    mark, gate = mark_of(EVENTS[10]), threading.Event()
+    with make_world(harness_tools.installed("opencode"), tmp_path, model) as world, OpencodeServe(world) as harness:
+        async with watching(harness) as watched:
+            model.script(mark, Say("one and more", gate))
+            await watched.ring(EVENTS[10])
+            await asyncio.to_thread(model.wait, mark, timeout=WAIT_SECONDS)
+            await watched.until(lambda one: isinstance(one, Injected))
+            harness.kill()
+            gate.set()
+            await watched.until_presence(Presence.UNKNOWN)
+            harness.start()
+            processed = await watched.until(lambda one: isinstance(one, Processed))
+            assert processed == Processed("S", (mark,), letter_of(mark, "").message_id, "failed")
 
 
 @pytest.mark.guarantee("G-PI-OPENCODE-HUMAN-FIRST")

@@ -9,6 +9,8 @@ import pytest
 
 import wakeline
 from tests import harness_tools
+from wakeline.adapters.opencode.history import ABORTED as ABORTED_NAME
+from wakeline.adapters.opencode.history import Message
 from wakeline.adapters.opencode.letter import Letter, is_ours, letter_of
 from wakeline.adapters.opencode.session import MOST_POKES, ServedSession
 from wakeline.core.observation import Injected, Noticed, Observation, Processed
@@ -124,15 +126,58 @@ def test_after_an_interrupt_nothing_is_stranded_until_the_human_speaks() -> None
     assert not session.interrupted
 
 
-def test_the_history_tells_what_was_shown_while_nobody_followed() -> None:
-    letter = letter_of(MARK, "ring")
-    session = session_with(letter)
-    stored = {"id": letter.message_id, "role": "user", "time": {"created": 2}}
-    answered = {"id": "msg_a", "role": "assistant", "parentID": letter.message_id}
-    assert session.recall([stored]) == []
-    assert session.recall([stored, {**answered, "time": {"created": 3}}]) == []  # killed in the middle of it
-    told = session.recall([stored, {**answered, "time": {"created": 3, "completed": 4}}])
-    assert told == [Injected("S", (MARK,), None)]
+DOORBELL = letter_of(MARK, f'Wakeline: you have 1 unread message: "wl-{"0" * 26}" ({MARK})')
+OURS = DOORBELL.message_id
+
+
+def stored(message_id: str, at: int, text: str = "") -> Message:
+    info = {"id": message_id, "role": "user", "time": {"created": at}}
+    return {"info": info, "parts": [{"type": "text", "text": text}]}
+
+
+def answered(to: str, *, done: bool = True, error: str | None = None) -> Message:
+    time = {"created": 9, **({"completed": 9} if done else {})}
+    info = {"id": f"msg_a{to}", "role": "assistant", "parentID": to, "time": time}
+    return {"info": {**info, **({"error": {"name": error}} if error else {})}, "parts": []}
+
+
+RUNG = stored(OURS, 2, DOORBELL.text)
+HISTORIES: list[tuple[str, list[Message], bool, str | None]] = [
+    ("nothing was stored", [], False, None),
+    ("it was not answered", [RUNG], False, None),
+    ("its answer is about to begin", [RUNG], True, None),
+    ("it was answered", [RUNG, answered(OURS)], False, "completed"),
+    ("it was answered, and the human went on", [RUNG, answered(OURS), stored("msg_h", 3)], True, "completed"),
+    ("it was shown with a later prompt", [RUNG, stored("msg_h", 3), answered("msg_h")], False, "completed"),
+    ("only what came before it was answered", [stored("msg_h", 1), RUNG, answered("msg_h")], False, None),
+    ("it is being answered", [RUNG, answered(OURS, done=False)], True, "shown"),
+    ("its answer has another step", [RUNG, answered(OURS)], True, "shown"),
+    ("its answer died with opencode", [RUNG, answered(OURS, done=False)], False, "failed"),
+    ("its model failed", [RUNG, answered(OURS, error="APIError")], False, "failed"),
+    ("the human broke it off", [RUNG, answered(OURS, error=ABORTED_NAME)], False, "interrupted"),
+]
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["rung by us", "rung by another bridge"])
+@pytest.mark.parametrize(("why", "history", "running", "expected"), HISTORIES, ids=[row[0] for row in HISTORIES])
+def test_the_history_tells_what_happened_while_nobody_followed(
+    *, why: str, history: list[Message], running: bool, expected: str | None, known: bool
+) -> None:
+    session = session_with(letter_of(MARK, DOORBELL.text) if known else None)
+    told = session.recall(history, running=running)
+    assert [one.marks for one in told if isinstance(one, Injected)] == ([] if expected is None else [(MARK,)])
+    ended = [one.status for one in told if isinstance(one, Processed)]
+    assert ended == ([] if expected in (None, "shown") else [expected])
+    assert (MARK in session.letters) == (expected in (None, "shown") and (known or bool(history)))
+    assert (session.busy, session.interrupted) == (running, expected == "interrupted")
+
+
+def test_what_another_bridge_had_stored_is_not_prompted_again_but_seen_with_the_next_prompt() -> None:
+    session = session_with()
+    session.recall([RUNG], running=False)
+    assert session.stranded() == []
+    assert Injected("S", (MARK,), "msg_h") in play(session, user("msg_h", 3), BUSY, answer("msg_a", "msg_h"))
+    assert Processed("S", (MARK,), "msg_h", "completed") in play(session, IDLE)
 
 
 def test_the_plugin_and_the_adapter_make_the_same_ids() -> None:

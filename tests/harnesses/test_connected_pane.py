@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests import harness_tools
 from tests.adapters import composer
 from tests.faces.command_line import Shell
+from wakeline.runtime.processes import foreground, host_name
 from wakeline.testing.server import ServerProcess
 from wakeline.testing.terminal import Terminal
 
@@ -49,6 +52,14 @@ def heard(log: Path, lines: int) -> list[str]:
     pytest.fail("nothing was typed")
 
 
+def until(look: Callable[[], Any]) -> Any:
+    end = time.monotonic() + PATIENCE
+    while not (found := look()):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    return found
+
+
 def test_mail_is_typed_into_a_connected_pane_and_not_after_disconnect(
     pane: Terminal, bus: ServerProcess, tmp_path: Path
 ) -> None:
@@ -67,6 +78,34 @@ def test_mail_is_typed_into_a_connected_pane_and_not_after_disconnect(
     assert shell.json("session", "list", "@bob")["sessions"] == []
     assert not Path(connected["token_file"]).exists()
     assert shell.run("disconnect", "tmux", "--pane", "%0").code == 3
+
+
+@pytest.mark.guarantee("G-TMUX-GIVEN")
+def test_a_pane_is_for_the_agent_that_its_user_gave_it_to(pane: Terminal, bus: ServerProcess, tmp_path: Path) -> None:
+    """Whoever holds an agent's token can say that its session is any pane; that alone types nothing there."""
+    shell = beside(pane, bus)
+    mallory = shell.with_environ(WAKELINE_TOKEN=bus.add_agent("@mallory"))
+    shell.json("send", "@mallory", "Type this into somebody's pane.")
+    pid = str(foreground(pane.pid))
+    here = ("--native-id", f"{pane.socket},%0", "--host", host_name(), "--pid", pid, "--transport", "tmux")
+    mallory.json(
+        "session", "heartbeat", "--harness", "python", *here, "--capability", "keystrokes", "--presence", "idle"
+    )
+    [delivery] = until(lambda: [one for one in mallory.json("deliveries", "list")["deliveries"] if one["outcome"]])
+    assert (delivery["outcome"], delivery["reason"]) == ("skipped", "pane_not_given")
+    shown = mallory.json("deliveries", "show", delivery["delivery_id"])
+    assert "wakeline connect tmux --agent @mallory" in shown["steps"][-1]["detail"]["detail"]
+    [subscription] = mallory.json("wake", "list")["subscriptions"]
+    [held] = mallory.json("wake", "show", subscription["subscription_id"])["held"]
+    assert held["reason"] == "session_refused"
+    until(lambda: mallory.json("session", "list", "@mallory")["sessions"][0]["presence"] == "unknown")
+    assert shell.json("connect", "tmux", "--pane", "%0", "--agent", "@bob")["handle"] == "@bob"
+    posted = shell.json("send", "@bob", "The parser is done.")
+    assert posted["message_id"] in heard(tmp_path / "log", 1)[0]
+    shell.json("disconnect", "tmux", "--pane", "%0")
+    words = ["tmux", "-S", str(pane.socket), "show-options", "-p", "-t", "%0"]
+    assert "wakeline" not in subprocess.run(words, check=True, capture_output=True, text=True).stdout
+    assert len(heard(tmp_path / "log", 1)) == 1
 
 
 def test_a_draft_holds_mail_back_until_it_is_gone(pane: Terminal, bus: ServerProcess, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import harness_tools
-from tests.adapters.test_tmux import MARK, a_parcel, a_session
+from tests.adapters.test_tmux import MARK, a_parcel, a_session, give
 from wakeline.adapters.tmux.adapter import Tmux
 from wakeline.core.parcel import Accepted, Refused, Result
 from wakeline.runtime.processes import foreground, look
@@ -37,6 +37,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, model: ModelServer) ->
 
 async def ring(session: HarnessSession) -> Result:
     terminal = session.terminal
+    give(terminal)
     row = a_session(f"{terminal.socket},%0", foreground(terminal.pid))
     return await Tmux(look, foreground).deliver(a_parcel(row, LONG))
 
@@ -99,3 +100,20 @@ async def test_a_question_is_never_answered(world: World) -> None:
     await ring_until(session, says("screen_modal"))
     assert world.question in session.terminal.screen
     assert not (world.project / "made").exists()
+
+
+@pytest.mark.guarantee("G-TMUX-DOUBT")
+async def test_after_esc_nothing_is_typed_until_the_human_has_spoken(world: World) -> None:
+    session, gate = world.open(), threading.Event()
+    session.prompt("hello")
+    world.model.script("be slow", Say("Well then.\n\nThat is all.", gate))
+    turn = session.prompt("be slow")
+    session.terminal.wait("Well then.")
+    session.terminal.press_until("Escape", turn.answered.is_set)
+    try:
+        await ring_until(session, says("screen_stopped"))
+        assert MARK not in session.terminal.screen
+        session.prompt("go on")
+        await ring_until(session, lambda one: isinstance(one, Accepted))
+    finally:
+        gate.set()

@@ -20,6 +20,7 @@ IDLE_WAKE = "D4"
 QUEUES = "queue_when_active"
 KEYSTROKES = "keystrokes"  # its human has let us type into it, which proves nothing
 COMMAND = "operator_command"  # its human gave a command that rings in it
+CHOSEN = {"tmux": KEYSTROKES, "command": COMMAND}  # by transport: what such a session says
 
 
 def take_seat(
@@ -51,8 +52,12 @@ def does_queue(session: Session) -> bool:
 
 
 def may_ring(session: Session) -> bool:
-    """By a proven way, or by one that nobody has proven and that its human chose for this session or agent."""
-    return is_proven(session) or not {KEYSTROKES, COMMAND}.isdisjoint(_words(session.capabilities))
+    """By a proven way, or by one that nobody has proven and that its human chose for this session or agent.
+
+    That a human chose it is the session's own word here.  Whoever rings looks for the human's: a mark on the pane, an
+    entry in the operator's file.
+    """
+    return is_proven(session) or CHOSEN.get(session.transport or "") in _words(session.capabilities)
 
 
 def is_proven(session: Session) -> bool:

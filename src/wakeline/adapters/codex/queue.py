@@ -2,6 +2,9 @@
 
 The terminal looks into its queue every few seconds.  Nothing here can see how it is; its hooks tell that, and that our
 mark was in a prompt.  What we see is whether its process is still there.
+
+Which process that is, is the session's own word, and we run the program of that process: so it must be a Codex, and of
+our own user.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from wakeline.adapters.codex import commands
 from wakeline.adapters.codex.adapter import HARNESS
 from wakeline.adapters.harness import Report, Sessions
 from wakeline.core.observation import Gone, Noticed
-from wakeline.core.parcel import Absent, Accepted, Failed, Parcel, Result, Uncertain, bounded
+from wakeline.core.parcel import Absent, Accepted, Failed, Parcel, Refused, Result, Uncertain, bounded
 from wakeline.core.seat import QUEUES
 from wakeline.core.session import Liveness, Presence, Session, Sighting, WakeMode, liveness
 
@@ -40,6 +43,8 @@ class CodexQueue:
         session = parcel.session
         if session is None or session.native_id is None or self._liveness(session) is not Liveness.LIVE:
             return Absent()
+        if not is_codex(session.pid):
+            return Refused(None, "process_not_codex", "The process that the session names is no Codex of this user.")
         if parcel.attempt > 1:  # the queue takes the same text twice, and cannot be asked
             return Uncertain("tried_before", "An earlier attempt may have left it in the queue.")
         return await self._run(session, parcel)
@@ -85,6 +90,15 @@ async def _outcome(process: asyncio.subprocess.Process, seconds: float) -> Resul
         return Uncertain("timeout", f"'codex queue' did not end within {seconds:g} s.")
     detail = bounded(said.decode("utf-8", "replace").strip())
     return Accepted(None, detail or "queued") if process.returncode == 0 else Failed("rejected", detail)
+
+
+def is_codex(pid: int | None) -> bool:
+    """Where the system does not tell of processes, what is run is the user's own `codex`, whatever runs there."""
+    process = Path(f"/proc/{pid}")
+    try:
+        return process.stat().st_uid == os.geteuid() and (process / "exe").readlink().name.startswith("codex")
+    except OSError:
+        return not Path("/proc/self").exists()
 
 
 def _program(pid: int | None) -> Sequence[str]:

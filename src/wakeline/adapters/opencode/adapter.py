@@ -16,6 +16,7 @@ from typing import Any
 
 from wakeline.adapters.harness import Report, Sessions
 from wakeline.adapters.opencode.api import OpencodeFailure, OpencodeServer
+from wakeline.adapters.opencode.history import shown_in
 from wakeline.adapters.opencode.letter import Letter, letter_of
 from wakeline.adapters.opencode.owner import has_companion, token_of
 from wakeline.adapters.opencode.session import SOURCE, ServedSession
@@ -32,7 +33,8 @@ TRANSPORT = "served"
 AGAIN_SECONDS = 2.0
 BEAT_SECONDS = 60.0
 HISTORY = 50
-_ALIVE = ("server.connected", "server.heartbeat")
+_CONNECTED = "server.connected"
+_ALIVE = (_CONNECTED, "server.heartbeat")
 _BEGINS = ("session.created", "session.status")
 
 Register = Callable[[Hello], Awaitable[Welcome]]
@@ -93,8 +95,9 @@ class OpencodeServed:
     async def _resume(self, server: OpencodeServer, served: ServedSession, letter: Letter) -> Result:
         """It was prompted before, and whoever did it died before telling.  Was it answered?"""
         history = await server.messages(served.native_id, HISTORY)
-        await self._tell(served.recall([one["info"] for one in history]))
-        if letter.shown:
+        shown = {one.mark: one for one in shown_in(history)}.get(letter.mark)
+        if shown is not None and (shown.status is not None or served.busy):
+            await self._tell(served.recall(history, running=served.busy))
             return Accepted(None, "already answered")
         await self._again(server, served, letter)
         return Accepted(HTTPStatus.NO_CONTENT, "prompted again")
@@ -143,6 +146,8 @@ class OpencodeServed:
             with contextlib.suppress(OpencodeFailure):
                 async for event in server.events():
                     kind, properties = event.get("type", ""), event.get("properties", {})
+                    if kind == _CONNECTED:
+                        self._doubt(server)
                     if kind in _ALIVE:
                         await self._refresh(server, sessions())
                     else:
@@ -150,6 +155,11 @@ class OpencodeServed:
             await self._tell(_unknown(served) for served in self._of(server))
             self._told.clear()
             await asyncio.sleep(AGAIN_SECONDS)
+
+    def _doubt(self, server: OpencodeServer) -> None:
+        """We have not followed it until now: its sessions' histories tell what that has cost."""
+        for served in self._of(server):
+            served.recalled = False
 
     async def _refresh(self, server: OpencodeServer, sessions: Iterable[Session]) -> None:
         """Who is there, and how they are: at every sign of life, because sessions come without an event of theirs."""
@@ -163,8 +173,31 @@ class OpencodeServed:
             for served in (one for one in theirs if one.directory == directory):
                 served.asked = {one["id"] for one in asked if self._root(one["sessionID"]) == served.native_id}
                 kind = busy.get(served.native_id, {"type": "idle"})
-                news = served.hear("session.status", {"status": kind})
-                await self._tell(news or self._beat(served))
+                if served.recalled:
+                    news = served.hear("session.status", {"status": kind})
+                    await self._tell(news or self._beat(served))
+                else:
+                    await self._recall(server, served, directory)
+
+    async def _recall(self, server: OpencodeServer, served: ServedSession, directory: str) -> None:
+        """The history, read before and after the status: an answer unfinished in both, while nothing runs, is dead."""
+        try:
+            first = await server.messages(served.native_id, HISTORY)
+            runs = served.native_id in await server.busy(directory)
+            history = await server.messages(served.native_id, HISTORY)
+        except OpencodeFailure as failure:
+            if failure.status != HTTPStatus.NOT_FOUND:
+                raise
+            await self._part(served)
+            return
+        known = {one["info"]["id"] for one in first}
+        began = any(one["info"]["id"] not in known for one in history)
+        await self._tell(served.recall(history, running=runs or began))
+        await self._poke(server, served)
+
+    async def _part(self, served: ServedSession) -> None:
+        del self._known[served.native_id]
+        await self._tell([Gone(served.session_id, "deleted")])
 
     async def _hear(self, server: OpencodeServer, kind: str, properties: Mapping[str, Any]) -> None:
         info = properties.get("info", {})
@@ -180,8 +213,7 @@ class OpencodeServed:
             return
         _, served = found
         if kind == "session.deleted":
-            del self._known[served.native_id]
-            await self._tell([Gone(served.session_id, "deleted")])
+            await self._part(served)
             return
         await self._tell(served.hear(kind, properties))
         if kind == "session.status":

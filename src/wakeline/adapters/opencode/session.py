@@ -6,17 +6,18 @@ message in the history alone is not that, for a rejected permission ends a turn 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from wakeline.adapters.opencode.history import ABORTED, Message, Shown, is_interrupted, letters_in, shown_in, turn_of
 from wakeline.adapters.opencode.letter import Letter, is_ours
 from wakeline.core.observation import Injected, Noticed, Observation, Processed, TurnStatus
 from wakeline.core.session import Presence
 
 MOST_POKES = 3
 MOST_STORED = 64
+RECALLED = 8  # doorbells of an earlier life
 SOURCE = "opencode"
-_ABORTED = "MessageAbortedError"
 
 Properties = Mapping[str, Any]
 
@@ -27,6 +28,7 @@ class ServedSession:
         self.native_id = native_id
         self.directory = directory
         self.busy = False
+        self.recalled = False  # what its history tells is known
         self.interrupted = False  # the human pressed Esc and has not spoken since
         self.asked: set[str] = set()  # permissions and questions that wait for the human
         self.letters: dict[str, Letter] = {}
@@ -64,16 +66,30 @@ class ServedSession:
         handler = self._handlers.get(kind)
         return [] if handler is None else handler(properties)
 
-    def recall(self, messages: list[Properties]) -> list[Observation]:
-        """The history, as it is stored: what was answered while nobody followed.
+    def recall(self, history: Sequence[Message], *, running: bool) -> list[Observation]:
+        """What happened while nobody followed, from the history as it is stored: also to who heard some of it before.
 
-        An answer that was never finished does not count: it died with its process.
+        What the model has not seen is not prompted again for that: it may have been stored for the human's next words.
         """
-        for info in messages:
-            if info.get("role") == "user":
-                self._keep(info)
-        answers = [info for info in messages if info.get("role") == "assistant" and info["time"].get("completed")]
-        return [seen for info in answers for seen in self._show(info)]
+        self.recalled, self.busy = True, running
+        self.interrupted = is_interrupted(history)
+        for info in (one["info"] for one in history if one["info"].get("role") == "user"):
+            self._keep(info)
+        for letter in letters_in(history)[-RECALLED:]:
+            letter.pokes = MOST_POKES
+            self.letters.setdefault(letter.mark, letter)
+        self._turn = turn_of(history) if running else None
+        shown = [one for one in shown_in(history) if one.mark in self.letters]
+        return [*(told for one in shown for told in self._recalled(one)), self.notice()]
+
+    def _recalled(self, shown: Shown) -> list[Observation]:
+        """An answer that was never finished died with its process, unless it is still being given."""
+        injected = Injected(self.session_id, (shown.mark,), shown.turn_id)
+        if shown.turn_id == self._turn:
+            self.letters[shown.mark].shown = True
+            return [injected]
+        del self.letters[shown.mark]
+        return [injected, Processed(self.session_id, (shown.mark,), shown.turn_id, shown.status or "failed")]
 
     # -- events -------------------------------------------------------------------------------------------------------
 
@@ -145,5 +161,5 @@ class ServedSession:
         return [Injected(self.session_id, marks, self._turn)] if marks else []
 
     def _fail(self, error: Any) -> None:
-        aborted = isinstance(error, Mapping) and error.get("name") == _ABORTED
+        aborted = isinstance(error, Mapping) and error.get("name") == ABORTED
         self._status = "interrupted" if aborted else "failed"

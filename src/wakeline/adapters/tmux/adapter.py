@@ -3,7 +3,8 @@
     D0 pass, D1 pass, D3 pass, D6 pass, D7 partial, D8 partial; D2, D4 and D5 n/a: no official surface is used, so it
     is no idle wake in the sense of the levels, and what comes of it is seen only when the agent answers.
 
-A person lets us do this for one pane with `wakeline connect tmux`; nothing here happens otherwise.  Typing over an
+A person lets us do this for one pane with `wakeline connect tmux`, which marks the pane (`gift`); nothing here happens
+otherwise, whatever a session says of itself.  Typing over an
 approval prompt answers it, and typing into a draft sends it, so any doubt is a refusal.  Two doubts remain that nobody
 can rule out: a person who begins to type between the last look and our Enter, and a draft whose first lines are empty.
 """
@@ -16,6 +17,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from wakeline.adapters.harness import ANY, Report, Sessions
+from wakeline.adapters.tmux.gift import is_given
 from wakeline.adapters.tmux.pane import Facts, Pane, PaneLost
 from wakeline.adapters.tmux.screen import PRESENCE, Verdict, is_alarming, judge, shows
 from wakeline.core.doorbell import FETCH
@@ -38,7 +40,7 @@ SHELLS = frozenset(
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 _LEADING = tuple("/!@#$?&-")
 # What a screen does not look like while our text stands in the input line; a text of several lines has no known look.
-_OTHER = (Verdict.EMPTY, Verdict.BUSY, Verdict.MODAL)
+_OTHER = (Verdict.EMPTY, Verdict.STOPPED, Verdict.BUSY, Verdict.MODAL)
 
 
 class Tmux:
@@ -85,16 +87,16 @@ class Tmux:
         return None if verdict is Verdict.EMPTY else (f"screen_{verdict}", f"the pane's input line is {verdict}")
 
     def _unusable(self, facts: Facts, session: Session) -> tuple[str, str] | None:
+        if session.pid is None or not is_given(facts.mark, session, self._look(session.pid)):
+            return "pane_not_given", f"its user gives it with 'wakeline connect tmux --agent {session.handle}'"
         if facts.dead:
             return "pane_dead", "the program in the pane has ended"
         if facts.in_mode or facts.input_off or facts.synchronised:
             return "pane_mode", "the pane is in copy mode, takes no input, or is tied to others"
         if facts.command.lstrip("-") in SHELLS:
             return "pane_shell", f"{bounded(facts.command)} is in the foreground"
-        if session.pid is None or self._foreground(facts.root) != session.pid:
+        if self._foreground(facts.root) != session.pid:
             return "pane_program", "another program than the registered one is in the foreground"
-        if liveness(session, self._look(session.pid)) is Liveness.DEAD:
-            return "pane_program", "the registered program has ended"
         return None
 
     async def _judge(self, pane: Pane) -> Verdict:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import stat
+from pathlib import Path
 
 import msgspec
 
+from wakeline.adapters.tmux.gift import OPTION
 from wakeline.adapters.tmux.screen import Glance
 
 COMMAND_SECONDS = 5.0
@@ -17,6 +21,7 @@ _FACTS = (
     "pane_input_off",
     "pane_synchronized",
     "pane_pid",
+    OPTION,
     "pane_current_command",
     "cursor_x",
     "cursor_y",
@@ -34,6 +39,7 @@ class Facts(msgspec.Struct, frozen=True):
     input_off: bool
     synchronised: bool
     root: int  # the process that the pane was opened with
+    mark: str  # whom its user gave it to
     command: str
     column: int
     row: int
@@ -63,7 +69,7 @@ class Pane:
             (await self._run("display-message", "-p", "-t", self.pane, form)).rstrip("\n").split(_GAP, len(_FACTS) - 1)
         )
         try:
-            dead, in_mode, off, synchronised, root, command, column, row, title = values
+            dead, in_mode, off, synchronised, root, mark, command, column, row, title = values
             flags = (one == "1" for one in (dead, off, synchronised))
             is_dead, is_off, is_synchronised = flags
             return Facts(
@@ -72,6 +78,7 @@ class Pane:
                 is_off,
                 is_synchronised,
                 int(root),
+                mark,
                 command,
                 int(column),
                 int(row),
@@ -101,7 +108,15 @@ class Pane:
     async def enter(self) -> None:
         await self._run("send-keys", "-t", self.pane, "Enter")
 
+    async def give(self, mark: str) -> None:
+        await self._run("set-option", "-p", "-t", self.pane, OPTION, mark)
+
+    async def take_back(self) -> None:
+        await self._run("set-option", "-p", "-u", "-t", self.pane, OPTION)
+
     async def _run(self, *words: str, stdin: bytes | None = None) -> str:
+        if self.socket is not None and not is_own(Path(self.socket)):
+            raise PaneLost(f"{self.socket} is not a socket of a tmux server of this user")
         try:
             process = await asyncio.create_subprocess_exec(
                 "tmux",
@@ -125,3 +140,18 @@ class Pane:
         if process.returncode:
             raise PaneLost(problem.decode("utf-8", "replace").strip() or f"tmux {words[0]} failed")
         return out.decode("utf-8", "replace")
+
+
+def is_own(socket: Path) -> bool:
+    """Is a server of our own user behind it?  Another's would answer what it likes, and is sent our environment.
+
+    Nobody else can put another socket into its place, either: its folder is ours, or the system's and sticky.
+    """
+    try:
+        own, folder = socket.lstat(), socket.parent.resolve(strict=True).stat()
+    except OSError:
+        return False
+    shared = folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not folder.st_mode & stat.S_ISVTX
+    return (
+        stat.S_ISSOCK(own.st_mode) and own.st_uid == os.geteuid() and folder.st_uid in (0, os.geteuid()) and not shared
+    )

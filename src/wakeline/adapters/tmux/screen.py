@@ -3,7 +3,7 @@
 Screens change with every version of a program, so nothing here recognises programs.  Three signs must come together
 before an input line is called empty: the cursor stands at its very beginning, nothing on it was typed (a placeholder
 is faint), and it looks like an input line, with a prompt sign before it or a rule above and below.  Everything else,
-and everything that looks like a question or like work, is a reason not to type.
+and everything that looks like a question, like work or like a turn that was broken off, is a reason not to type.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ class Verdict(StrEnum):
     EMPTY = "empty"
     DRAFT = "draft"
     BUSY = "busy"
+    STOPPED = "stopped"  # empty, and the last that was said is that the human broke the turn off
     MODAL = "modal"
     UNKNOWN = "unknown"
 
@@ -30,6 +31,7 @@ PRESENCE = {
     Verdict.EMPTY: Presence.IDLE,
     Verdict.DRAFT: Presence.USER_TYPING,
     Verdict.BUSY: Presence.ACTIVE,
+    Verdict.STOPPED: Presence.USER_TYPING,  # they took the floor, and have not spoken yet
     Verdict.MODAL: Presence.WAITING_ON_APPROVAL,
     Verdict.UNKNOWN: Presence.UNKNOWN,
 }
@@ -69,6 +71,10 @@ _BUSY = re.compile(
     r"\b(?:esc|escape|ctrl\+c) to (?:interrupt|stop|abort)|\besc interrupt\b|\bQUEUED\b|(?:^|[\s─])[\u2801-\u28ff] \w",
     re.MULTILINE,
 )
+# What harnesses write below a turn that their human broke off, and perhaps one line of status below that.
+_STOPPED = re.compile(r"^[^\w]*(?:conversation |request |turn )?(?:interrupted|operation aborted)\b", re.IGNORECASE)
+_STOPPING = re.compile(r"\binterrupted\b|\boperation aborted\b", re.IGNORECASE)
+_BELOW = 2
 _SPINNERS = re.compile(r"^[\u2801-\u28ff◐-◓◴-◷⏳]\s?")
 
 
@@ -82,12 +88,20 @@ def judge(first: Glance, second: Glance) -> Verdict:
     if _BUSY.search(around) or _SPINNERS.match(second.title):
         return Verdict.BUSY
     verdict = _composer(second)
+    if verdict is Verdict.EMPTY and _is_stopped(second):
+        return Verdict.STOPPED
     return Verdict.MODAL if verdict is Verdict.UNKNOWN and _ASKING.search(around) else verdict
 
 
+def _is_stopped(glance: Glance) -> bool:
+    """Somebody's next words push that note up; until then it is among the last lines above the input line."""
+    above = [plain(line) for line in glance.lines[: glance.row] if not all(sign in _RULES for sign in plain(line))]
+    return any(_STOPPED.match(line) for line in above[-_BELOW:])
+
+
 def is_alarming(text: str) -> bool:
-    """Would this text, standing on the screen, itself be taken for a question or for work?"""
-    return bool(_MODAL.search(text) or _BUSY.search(text))
+    """Would this text, standing on the screen, itself be taken for a question, for work or for the human's Esc?"""
+    return bool(_MODAL.search(text) or _BUSY.search(text) or _STOPPING.search(text))
 
 
 def _still(glance: Glance) -> tuple[object, ...]:

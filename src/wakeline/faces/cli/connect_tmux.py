@@ -1,18 +1,21 @@
 """`connect tmux`: let the bridge type into one pane, for a harness that has no better way in.
 
 Nothing is written into anybody's configuration.  The pane becomes a session of the agent; that a person ran this
-command, for this pane and for the program in it now, is the permission to type.
+command, for this pane and for the program in it now, is the permission to type.  It is kept where only that person can
+write: as a mark on the pane.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wakeline import calls
 from wakeline.adapters.tmux.adapter import SHELLS, Tmux
+from wakeline.adapters.tmux.gift import gift
 from wakeline.adapters.tmux.pane import Facts, Pane, PaneLost
 from wakeline.connect import files
 from wakeline.connect.record import Connection, Records, name_of
@@ -40,6 +43,7 @@ def connect(context: Context) -> int:
     if not given.dry_run:
         call = _heartbeat(pane, facts, folder, program)
         answer |= {"written": True, **_register(context, who, call, pane, records)}
+        _give(pane, gift(who.handle, str(answer["session_id"]), program, look(program)[1]))
     return context.show(answer, _connected_view)
 
 
@@ -66,6 +70,22 @@ async def _find(context: Context) -> tuple[Pane, Facts, str]:
         return pane, await pane.facts(), folder
     except PaneLost as problem:
         raise NotFound("PANE_NOT_FOUND", f"The pane {named} cannot be used: {problem}.", "") from None
+
+
+def _give(pane: Pane, mark: str) -> None:
+    try:
+        asyncio.run(pane.give(mark))
+    except PaneLost as problem:
+        hint = "A pane is marked with an option of its own, which tmux knows since 3.0."
+        raise NotFound("PANE_NOT_FOUND", f"The pane {pane.pane} cannot be marked: {problem}.", hint) from None
+
+
+async def _take_back(connection: Connection) -> None:
+    """Unless it was given to somebody else since, or is gone."""
+    pane = Pane.named(connection.place)
+    with contextlib.suppress(PaneLost):
+        if pane is not None and (await pane.facts()).mark.startswith(f"{connection.handle}/{connection.note} "):
+            await pane.take_back()
 
 
 def _socket(context: Context) -> str | None:
@@ -125,6 +145,7 @@ def disconnect(context: Context) -> int:
 
 
 def _let_go(context: Context, connection: Connection, records: Records) -> None:
+    asyncio.run(_take_back(connection))
     token = (files.read(Path(connection.token_file)) or b"").decode().strip()
     if token and connection.note:
         exchange(context.endpoint().with_token(token), calls.end_session(connection.note))

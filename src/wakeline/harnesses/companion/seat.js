@@ -122,8 +122,8 @@ export class Seat {
     socket.setEncoding("utf8");
     socket.on("connect", () => this.#greet(socket));
     socket.on("data", (text) => this.#read(socket, text));
-    socket.on("error", () => {}); // what matters is that it closes
-    socket.on("close", () => this.#redial(socket));
+    // The first of them counts.  In Bun a socket whose bridge died under a write ends, and never closes.
+    for (const over of ["end", "error", "close"]) socket.on(over, () => this.#redial(socket));
     socket.unref();
   }
 
@@ -138,6 +138,7 @@ export class Seat {
 
   #redial(socket) {
     if (socket !== this.#socket) return;
+    socket?.destroy();
     this.#lost();
     if (!this.#wanted) return;
     this.#timer = setTimeout(() => this.#dial(), this.#pause * (0.75 + Math.random() / 2));
