@@ -120,7 +120,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         bridges=Bridges(context, _rules(settings), sessions.view),
         proofs=Proofs(context, _attention(settings)),
         activations=Activations(context, _activation_rules(settings)),
-        launches=Launches(context, _activation_rules(settings), threads, settings.human_handle),
+        launches=Launches(context, _activation_rules(settings), _attention(settings), threads, settings.human_handle),
     )
     push = McpPush(pushes.push)
     waker = _waker(settings, store, box, webhooks, push)
