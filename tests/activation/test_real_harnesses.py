@@ -23,7 +23,7 @@ from wakeline.testing.worlds.world import residents
 
 pytestmark = pytest.mark.timeout(300)
 PROGRAMS = {"claude-code": "claude", "codex": "codex", "opencode": "opencode", "pi": "pi"}
-SOUP = "The soup is ready."
+SOUP, COLD = "The soup is ready.", "It is getting cold."
 LATE_SECONDS = 4
 
 
@@ -115,11 +115,11 @@ def read_when_told(model: ModelServer, word: str) -> None:
     model.script(word, Use("read_messages"), acknowledge, Say("I have read it."))
 
 
-def brought_back(ward: Ward) -> dict[str, Any]:
-    """What came of the one process that was started."""
+def brought_back(ward: Ward, *ways: str) -> dict[str, Any]:
+    """What came of the one process that was started in any of these ways."""
 
     def look() -> dict[str, Any] | None:
-        return next((row for row in ward.attempts("resume", "spawn") if row["state"] == "ended"), None)
+        return next((row for row in ward.attempts(*(ways or ("resume", "spawn"))) if row["state"] == "ended"), None)
 
     found: dict[str, Any] = eventually(look, ward.shown)
     assert (found["exit_status"], found["reason"]) == (0, None), ward.shown()
@@ -165,10 +165,11 @@ def test_a_closed_session_is_resumed_and_reads_its_mail(
         assert {one["way"] for one in ward.attempts()} == {"trigger", "resume"}
 
 
+@pytest.mark.guarantee("G-ACTIVATION-SESSION")
 @pytest.mark.parametrize(
-    "harness", ["pi", *(pytest.param(one, marks=pytest.mark.long) for one in PROGRAMS if one != "pi")]
+    "harness", ["codex", "pi", *(pytest.param(one, marks=pytest.mark.long) for one in ("claude-code", "opencode"))]
 )
-def test_a_new_session_is_begun_where_none_can_be_resumed(harness: str, tmp_path: Path, model: ModelServer) -> None:
+def test_a_new_session_is_begun_and_the_next_mail_resumes_it(harness: str, tmp_path: Path, model: ModelServer) -> None:
     with ward_of(harness, tmp_path, model) as (ward, world):
         ward.fall_silent(harness=harness, native_id=None, resumable=False, cwd=str(world.project))
         allow(ward, "spawn")
@@ -180,6 +181,26 @@ def test_a_new_session_is_begun_where_none_can_be_resumed(harness: str, tmp_path
         assert f"Thread {sent['thread_id']}" in rung.text
         assert rung.session == read.session
         assert ward.bob.unread() == []
+        [seat] = [one for one in ward.bob.get("/v1/sessions", ended=True)["sessions"] if one["native_id"] is not None]
+        assert seat["session_id"] == session_told(ward)
+        assert (seat["harness"], seat["native_id"], seat["cwd"]) == (harness, read.session, str(world.project))
+        assert (seat["ended_at"] is not None, seat["resumable"]) == (True, True)
+        read_when_told(model, "unread message")
+        ward.send(COLD)
+        again = brought_back(ward, "resume")
+        assert (again["result"], again["session_id"]) == ("fallback_resumed", seat["session_id"])
+        later = model.wait(COLD, after=read.number, timeout=10)
+        assert later.session == rung.session
+        assert SOUP in later.text
+        assert ward.bob.unread() == []
+        assert [one["way"] for one in ward.attempts("resume", "spawn")] == ["spawn", "resume"]
+
+
+def session_told(ward: Ward) -> str:
+    """The session that the last attempt has begun, as the log tells it."""
+    events = ward.human.get("/v1/log", limit=500)["events"]
+    told: str = [one for one in events if one["kind"] == "activation.settled"][-1]["data"]["session_id"]
+    return told
 
 
 @pytest.mark.long

@@ -13,6 +13,7 @@ import pytest
 
 from tests.bridge.household import House, Session, eventually
 from wakeline.harnesses.seat import Parting
+from wakeline.runtime.processes import host_name
 from wakeline.testing.server import ServerProcess
 from wakeline.wire.seat import InjectedSaid, Line, Renamed
 
@@ -115,6 +116,19 @@ async def test_a_session_that_says_no_is_asked_again_when_it_is_heard_of(house: 
         session.say_presence("active")
         session.say_presence("idle")
         ring = await session.next()
+        await session.turn(ring.text)
+        await house.until_outcomes(("queued", "skipped"), ("processed", "delivered"))
+
+
+async def test_who_sits_down_with_nothing_new_to_say_is_rung_at_once(house: House) -> None:
+    """Without it the timer would look for the session again, half a minute later."""
+    known: dict[str, Any] = {"harness": "reference", "harness_version": "1", "transport": "seat", "native_id": "n1"}
+    await house.bob.heartbeat_session(**known, host=host_name(), resumable=True, presence="idle")
+    message_id = await house.mail()
+    await house.until_outcomes(("queued", "skipped"))
+    async with house.session() as session:
+        ring = await session.next()
+        assert message_id in ring.text
         await session.turn(ring.text)
         await house.until_outcomes(("queued", "skipped"), ("processed", "delivered"))
 

@@ -21,6 +21,7 @@ from wakeline.errors import Forbidden, InvalidArgument, NotFound, Unavailable
 from wakeline.testing.server import ServerProcess
 
 ID = "01JD3Z8Q0W4T6N9X2C5V7B1M3K"
+STARTED = {"harness": "codex", "native_id": "01a1-e5", "cwd": "/work"}
 MESSAGE: dict[str, Any] = {
     "to": ["@bob"],
     "thread_id": ID,
@@ -153,9 +154,14 @@ EVERY = [
     (calls.get_activation(ID), None),
     (calls.stop_activation(ID), wire.StopActivation),
     (calls.claim_activations("bridge-1", limit=3), wire.ClaimActivations),
-    (calls.start_activation("bridge-1", ID, 1, 7, pid_started_at="2030-01-01T00:00:00Z"), wire.StartActivation),
     (
-        calls.settle_activation("bridge-1", ID, 1, "ended", reason="stopped", exit_status=0, output="o"),
+        calls.start_activation("bridge-1", ID, 1, 7, pid_started_at="2030-01-01T00:00:00Z", session=STARTED),
+        wire.StartActivation,
+    ),
+    (
+        calls.settle_activation(
+            "bridge-1", ID, 1, "ended", reason="stopped", exit_status=0, output="o", session=STARTED
+        ),
         wire.SettleActivation,
     ),
     (calls.list_agents(), None),

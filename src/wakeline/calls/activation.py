@@ -6,7 +6,7 @@ from wakeline.calls.call import SAFE, Call, given, quote, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
 
@@ -65,11 +65,22 @@ def claim_activations(bridge_id: str, *, limit: int | None = None) -> Call:
 
 
 def start_activation(
-    bridge_id: str, activation_id: str, fence: int, pid: int, *, pid_started_at: datetime | str | None = None
+    bridge_id: str,
+    activation_id: str,
+    fence: int,
+    pid: int,
+    *,
+    pid_started_at: datetime | str | None = None,
+    session: Mapping[str, object] | None = None,
 ) -> Call:
-    """Say that a process runs."""
+    """Say that a process runs, and in which session once it has said so."""
     fields = given(
-        bridge_id=bridge_id, activation_id=activation_id, fence=fence, pid=pid, pid_started_at=pid_started_at
+        bridge_id=bridge_id,
+        activation_id=activation_id,
+        fence=fence,
+        pid=pid,
+        pid_started_at=pid_started_at,
+        session=session,
     )
     return Call("POST", "/v1/bridge/activations/start", body=fields, repeat=SAFE)
 
@@ -83,6 +94,7 @@ def settle_activation(
     reason: str | None = None,
     exit_status: int | None = None,
     output: str | None = None,
+    session: Mapping[str, object] | None = None,
 ) -> Call:
     """Say what came of a process."""
     fields = given(
@@ -93,5 +105,6 @@ def settle_activation(
         reason=reason,
         exit_status=exit_status,
         output=output,
+        session=session,
     )
     return Call("POST", "/v1/bridge/activations/settle", body=fields, repeat=SAFE)

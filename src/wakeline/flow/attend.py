@@ -79,8 +79,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
     @property
     def by_native_id(self) -> str:
         """The same harness instance gets the same id, also from two first beats at once on two nodes."""
-        words = (str(self.workspace_id), self.caller.handle, *(_identity(self.said)))
-        return encode(int.from_bytes(hashlib.sha256("\0".join(words).encode()).digest()), 26)
+        return instance_id(self.workspace_id, self.caller.handle, *identity(self.said))
 
     def needs(self, needs: Needs) -> None:
         needs.handles.add(self.caller.handle)
@@ -135,7 +134,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
     def _recognised(self, picture: Picture) -> Session | None:
         for session_id in (self.found, self.by_native_id):
             session = picture.sessions.get(session_id or "")
-            if session is not None and _identity(session) == _identity(self.said):
+            if session is not None and identity(session) == identity(self.said):
                 return session
         return None
 
@@ -146,32 +145,43 @@ class Heartbeat(msgspec.Struct, frozen=True):
             )
         # An id that is taken belongs to an instance that goes by another native id since.
         free = self.new_id if self.by_native_id in picture.sessions else self.by_native_id
-        return Session(
-            session_id=self.named or free,
-            workspace_id=self.workspace_id,
-            handle=self.caller.handle,
-            harness=self.said.harness,
-            native_id=None,
-            host=None,
-            cwd=None,
-            pid=None,
-            pid_started_at=None,
-            wake_mode=WakeMode.NONE,
-            replyable=1,
-            capabilities="[]",
-            levels="{}",
-            presence=Presence.UNKNOWN,
-            active_turn_id=None,
-            presence_source="heartbeat",
-            presence_at=picture.now,
-            context_tokens=None,
-            context_limit=None,
-            resumable=0,
-            task_id=None,
-            branch=None,
-            started_at=picture.now,
-            heartbeat_at=picture.now,
-        )
+        who = (self.workspace_id, self.caller.handle, self.said.harness)
+        return unheard(self.named or free, *who, picture.now)
+
+
+def instance_id(workspace_id: int, handle: str, harness: str, native_id: str, host: str) -> str:
+    words = (str(workspace_id), handle, harness, native_id, host)
+    return encode(int.from_bytes(hashlib.sha256("\0".join(words).encode()).digest()), 26)
+
+
+def unheard(session_id: str, workspace_id: int, handle: str, harness: str, now: int) -> Session:
+    """A session before its first word."""
+    return Session(
+        session_id=session_id,
+        workspace_id=workspace_id,
+        handle=handle,
+        harness=harness,
+        native_id=None,
+        host=None,
+        cwd=None,
+        pid=None,
+        pid_started_at=None,
+        wake_mode=WakeMode.NONE,
+        replyable=1,
+        capabilities="[]",
+        levels="{}",
+        presence=Presence.UNKNOWN,
+        active_turn_id=None,
+        presence_source="heartbeat",
+        presence_at=now,
+        context_tokens=None,
+        context_limit=None,
+        resumable=0,
+        task_id=None,
+        branch=None,
+        started_at=now,
+        heartbeat_at=now,
+    )
 
 
 # -- what the log hears -----------------------------------------------------------------------------------------------
@@ -300,7 +310,7 @@ def tells_of_levels(said: wire.HeartbeatSession) -> bool:
     return any(word is not UNSET for word in (said.harness, said.transport, said.harness_version, said.levels))
 
 
-def _identity(one: Session | wire.HeartbeatSession) -> tuple[str, str, str]:
+def identity(one: Session | wire.HeartbeatSession) -> tuple[str, str, str]:
     """What a harness instance is recognised by, together with its agent."""
     return one.harness or "", one.native_id or "", one.host or ""
 

@@ -30,6 +30,7 @@ from wakeline.core.session import Session
 from wakeline.errors import NotFound
 from wakeline.flow import escalate
 from wakeline.flow.activate import is_awake, is_unread, tell
+from wakeline.flow.introduce import Introduction, introduce, part
 from wakeline.flow.tend import admit_bridge
 
 _replace = msgspec.structs.replace
@@ -122,7 +123,7 @@ class Settled(msgspec.Struct, frozen=True):
 
 
 class StartActivation(msgspec.Struct, frozen=True):
-    """Its process runs, as the leader of a group of its own."""
+    """Its process runs, as the leader of a group of its own; perhaps it has said in which session."""
 
     caller: Caller
     activation_id: str
@@ -130,6 +131,7 @@ class StartActivation(msgspec.Struct, frozen=True):
     pid: int
     pid_started_at: int | None
     rules: ActivationRules
+    session: Introduction | None = None
 
     @property
     def workspace_id(self) -> int:
@@ -137,6 +139,8 @@ class StartActivation(msgspec.Struct, frozen=True):
 
     def needs(self, needs: Needs) -> None:
         needs.activations.add(self.activation_id)
+        if self.session is not None:
+            self.session.needs(needs)
 
     def decide(self, picture: Picture) -> Settled:
         row = held(picture, self.activation_id, self.fence, self.caller)
@@ -150,6 +154,8 @@ class StartActivation(msgspec.Struct, frozen=True):
             started_at=row.started_at or picture.now,
             lease_until=(row.started_at or picture.now) + time,
         )
+        if self.session is not None:
+            introduce(picture, row, self.session)
         picture.put_activation(row)
         return Settled(stale=False, activation=row)
 
@@ -166,6 +172,7 @@ class SettleActivation(msgspec.Struct, frozen=True):
     output: str | None
     rules: ActivationRules
     human: str
+    session: Introduction | None = None
 
     @property
     def workspace_id(self) -> int:
@@ -174,14 +181,19 @@ class SettleActivation(msgspec.Struct, frozen=True):
     def needs(self, needs: Needs) -> None:
         self.found.needs(needs)
         escalate.needs(needs)
+        if self.session is not None:
+            self.session.needs(needs)
 
     def decide(self, picture: Picture) -> Settled:
         row = held(picture, self.found.activation_id, self.fence, self.caller)
         if row is None:
             return Settled(stale=True, activation=None)
         row = _replace(row, exit_status=self.exit_status, output=self.output)
+        session_id = row.session_id
+        if self.session is not None and self.end != Result.ALREADY_ACTIVE:  # else it is somebody else's
+            session_id = part(picture, row, self.session).session_id
         result, reason = self._judge(picture, row)
-        settle(picture, row, result, reason, self.rules, self.human)
+        settle(picture, row, result, reason, self.rules, self.human, session_id)
         return Settled(stale=False, activation=picture.activations[row.activation_id])
 
     def _judge(self, picture: Picture, row: Activation) -> tuple[Result, str | None]:
@@ -283,10 +295,12 @@ def settle(
     reason: str | None,
     rules: ActivationRules,
     human: str | None = None,
+    session_id: str | None = None,
 ) -> None:
+    """`session_id`: the one that was begun, where that is known."""
     row = _replace(row, result=result, reason=reason, lease_owner=None, lease_until=None, settled_at=picture.now)
     picture.put_activation(row)
-    tell(picture, row)
+    tell(picture, row, session_id or row.session_id)
     dormancy = picture.dormancies.get(row.handle) or undisturbed(row.workspace_id, row.handle)
     if reason == UNREAD or (result is Result.FAILED and reason not in _INNOCENT):
         _fail(picture, row, dormancy, rules, human)

@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from wakeline.adapters import starting
-from wakeline.adapters.codex import commands
 from wakeline.adapters.codex.adapter import Codex
 from wakeline.adapters.codex.queue import CodexQueue
 from wakeline.adapters.command.adapter import Commands
@@ -23,7 +22,6 @@ from wakeline.adapters.harness import HarnessAdapter
 from wakeline.adapters.opencode.adapter import OpencodeServed
 from wakeline.adapters.opencode.api import OpencodeServer
 from wakeline.adapters.seat import Seats
-from wakeline.adapters.starting import Start
 from wakeline.adapters.tmux.adapter import Tmux
 from wakeline.core.queries import AllWorkspaces
 from wakeline.core.store import Store
@@ -83,16 +81,11 @@ def _opencode_servers(settings: Settings, environ: Mapping[str, str]) -> list[Op
 
 def _starter(settings: Settings) -> Starter:
     environ = clean(os.environ)
-    starts = {
-        "codex": Start(commands.resume, commands.begin),
-        "claude-code": starting.CLAUDE_CODE,
-        "opencode": starting.OPENCODE,
-        "pi": starting.PI,
-    }
     return Starter(
         Orders(settings.data / "activations", processes.look),
         processes.look,
-        lambda order: starting.program_for(order, starts),
+        starting.program_for,
+        starting.session_in,
         lambda harness, native_id: (
             harness == "claude-code" and process_of(claude_sessions(environ), native_id) is not None
         ),

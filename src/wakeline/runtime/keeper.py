@@ -2,7 +2,8 @@
 
 It leads a session of its own, so it outlives the bridge, and a bridge that comes back finds it by its folder.  The file
 `keeper` is made once: who finds it there already starts nothing, so one order never becomes two processes.  The program
-has a process group of its own; when it ends, when its time is over or when the keeper is told to stop, whatever is left
+has a process group of its own, and what it prints first is put into `head`, where a bridge looks for the name of its
+session; when it ends, when its time is over or when the keeper is told to stop, whatever is left
 of the group ends too, and `exit` says how it went.  Where it ends the program by force, it also ends what that has
 detached into sessions of their own: orphans become children of the keeper.  It knows nothing of servers, and imports
 next to nothing.
@@ -25,6 +26,7 @@ from typing import IO
 from wakeline.runtime.processes import descendants, look
 
 KEPT = 8_192  # bytes of what it prints, the last ones
+HEAD = 65_536  # and the first ones
 PATIENCE_SECONDS = 5.0
 LOOK_SECONDS = 0.5
 TAKEN = 3
@@ -58,7 +60,7 @@ def main(folder: Path, seconds: float) -> int:
         return TAKEN
     command = json.loads(order.read_bytes())["command"]
     adopt_orphans()
-    tail = Tail()
+    tail = Tail(folder / "head")
     try:
         process = subprocess.Popen(
             command,
@@ -122,14 +124,22 @@ def end_group(process: subprocess.Popen[bytes]) -> int:
 
 
 class Tail:
-    """The end of what a program prints, however much it is."""
+    """The end of what a program prints, however much it is; its beginning goes into a file as it comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, head: Path) -> None:
         self._kept = b""
+        self._head, self._room = head, HEAD
 
     def read(self, stream: IO[bytes]) -> None:
         while chunk := os.read(stream.fileno(), 65_536):
             self._kept = (self._kept + chunk)[-KEPT:]
+            if self._room > 0:
+                self._begin(chunk[: self._room])
+
+    def _begin(self, chunk: bytes) -> None:
+        self._room -= len(chunk)
+        with contextlib.suppress(OSError), self._head.open("ab") as file:  # a full disk must not block the program
+            file.write(chunk)
 
     @property
     def text(self) -> str:

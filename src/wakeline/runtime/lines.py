@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from functools import wraps
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
@@ -29,6 +29,7 @@ from wakeline.version import VERSION
 P = ParamSpec("P")
 R = TypeVar("R", bound=wire.Request)
 A = TypeVar("A", bound=wire.Answer)
+Named = Mapping[str, object]  # the session of a started process, as its harness names it
 
 
 class Knock(NamedTuple):
@@ -119,10 +120,12 @@ class Line(ABC):
     async def claim_activations(self, limit: int) -> wire.ActivationOrders:
         return await self._server.claim_activations(self._bridge_id, limit=limit)
 
-    async def start_activation(self, activation_id: str, fence: int, pid: int, started_at: datetime | None) -> bool:
+    async def start_activation(
+        self, activation_id: str, fence: int, pid: int, started_at: datetime | None, session: Named | None
+    ) -> bool:
         """Answers whether it is not ours any more."""
         told = await self._server.start_activation(
-            self._bridge_id, activation_id, fence, pid, pid_started_at=started_at
+            self._bridge_id, activation_id, fence, pid, pid_started_at=started_at, session=session
         )
         return told.stale
 
@@ -135,9 +138,17 @@ class Line(ABC):
         reason: str | None,
         exit_status: int | None,
         output: str | None,
+        session: Named | None,
     ) -> None:
         await self._server.settle_activation(
-            self._bridge_id, activation_id, fence, end, reason=reason, exit_status=exit_status, output=output
+            self._bridge_id,
+            activation_id,
+            fence,
+            end,
+            reason=reason,
+            exit_status=exit_status,
+            output=output,
+            session=session,
         )
 
     @abstractmethod

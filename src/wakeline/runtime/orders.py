@@ -1,7 +1,7 @@
 """The orders that a bridge has carried out or was about to, on disk: a folder for each, which outlives the bridge.
 
-`order` is written before anything is started, `keeper` by the one process that keeps it, `exit` when it is over.  So
-after any crash the folder says what there is to adopt, to end, or to call off.
+`order` is written before anything is started, `keeper` by the one process that keeps it, `head` while it prints its
+first words, `exit` when it is over.  So after any crash the folder says what there is to adopt, to end, or to call off.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Order(msgspec.Struct, frozen=True):
     fence: int
     harness: str | None
     command: list[str]
+    cwd: str | None = None  # where it is started
+    shipped: bool = False  # the harness's own command, which names its session; an operator's may print anything
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -83,6 +85,14 @@ class Folder:
     @property
     def exit(self) -> Exit | None:
         return self._read("exit", Exit)
+
+    @property
+    def head(self) -> str:
+        """What it printed first."""
+        try:
+            return (self.path / "head").read_text("utf-8", "replace")
+        except OSError:
+            return ""
 
     def _read(self, name: str, kind: type[T]) -> T | None:
         try:

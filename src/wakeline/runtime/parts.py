@@ -120,15 +120,21 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         bridges=Bridges(context, _rules(settings), sessions.view),
         proofs=Proofs(context, _attention(settings)),
         activations=Activations(context, _activation_rules(settings)),
-        launches=Launches(context, _activation_rules(settings), threads, settings.human_handle),
+        launches=Launches(context, _activation_rules(settings), _attention(settings), threads, settings.human_handle),
     )
     push = McpPush(pushes.push)
     waker = _waker(settings, store, box, webhooks, push)
-    pushes.on_arrival(partial(_greet, subscriptions, waker))
-    pushes.on_departure(waker.disconnected)
-    hub.on_control(waker.hear)
+    _tell(waker, services)
     activator = Activator(store, _activation_rules(settings), _rules(settings), settings.human_handle, clock.new_id)
     return Parts(store, services, hub, retention, issuer, webhooks, waker, rails, activator)
+
+
+def _tell(waker: Waker, services: Services) -> None:
+    """Of who comes and goes."""
+    services.pushes.on_arrival(partial(_greet, services.subscriptions, waker))
+    services.pushes.on_departure(waker.disconnected)
+    services.sessions.on_seat(waker.seated)
+    services.hub.on_control(waker.hear)
 
 
 def _operations(

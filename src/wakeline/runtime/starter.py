@@ -21,7 +21,7 @@ from wakeline.core.instant import from_datetime, to_datetime
 from wakeline.core.launch import Program
 from wakeline.core.session import START_TOLERANCE
 from wakeline.errors import Unavailable, WakelineError
-from wakeline.runtime.lines import Line
+from wakeline.runtime.lines import Line, Named
 from wakeline.runtime.orders import Exit, Folder, Look, Order, Orders, keep_command
 
 _log = logging.getLogger(__name__)
@@ -31,9 +31,20 @@ LOOK_SECONDS = 0.5
 BEGIN_SECONDS = 20.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 
+BEAT_LOOKS = 120  # from one sign of life of a session to the next
+AGAIN_LOOKS = 10  # after the server could not be told
+
 Compose = Callable[[wire.ActivationOrder], Program | None]
+Name = Callable[[str, str], str | None]  # a harness and what it printed first: its session's native id
 InUse = Callable[[str, str], bool]  # a harness and a native id: does a living process have this session?
 Said = tuple[str, str | None, Exit | None]  # how it ended, why, and what the process left
+
+
+def here() -> str | None:
+    """The bridge's own folder, where a process is started that nobody has given one."""
+    with contextlib.suppress(OSError):  # it was removed
+        return str(Path.cwd())
+    return None
 
 
 def is_running(folder: Folder) -> bool:
@@ -48,6 +59,7 @@ class Starter:
         orders: Orders,
         look: Look,
         compose: Compose,
+        name: Name,
         in_use: InUse,
         environ: Mapping[str, str],
         refusals: Mapping[str, str],
@@ -55,6 +67,7 @@ class Starter:
         self._orders = orders
         self._look = look
         self._compose = compose
+        self._name = name
         self._in_use = in_use
         self._environ = dict(environ)
         self._refusals = refusals
@@ -107,7 +120,9 @@ class Starter:
             await self._settle(line, order.activation_id, order.fence, found)
             return
         folder = self._orders.folder(order.activation_id)
-        folder.begin(Order(line.workspace, order.activation_id, order.fence, order.harness, found.command))
+        cwd, shipped = order.cwd or here(), order.command is None
+        what = (order.activation_id, order.fence, order.harness, found.command)
+        folder.begin(Order(line.workspace, *what, cwd, shipped))
         await asyncio.to_thread(self._start_keeper, folder, order, found.environ)
         await self._tell_started(line, folder, order.fence)
         await self._conclude(line, folder, order.fence)
@@ -169,22 +184,33 @@ class Starter:
             async with asyncio.timeout(BEGIN_SECONDS):
                 while folder.keeper is None and folder.exit is None:  # noqa: ASYNC110 - another process writes it
                     await asyncio.sleep(LOOK_SECONDS / 10)
-        kept = folder.keeper
-        if kept is None or kept.pid is None:
-            return
-        started_at = None if kept.started_at is None else to_datetime(kept.started_at)
         pause = FIRST_PAUSE
-        while True:
-            try:
-                stale = await line.start_activation(folder.path.name, fence, kept.pid, started_at)
-            except Unavailable as error:
-                _log.warning("a started process could not be told of yet: %s", error.message)
-            else:
-                if stale:
-                    folder.end()
-                return
+        while not await self._told(line, folder, fence):
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _told(self, line: Line, folder: Folder, fence: int) -> bool:
+        """Has the server heard that it runs, and in which session, as far as that is known?"""
+        kept = folder.keeper
+        if kept is None or kept.pid is None:
+            return True
+        started_at = None if kept.started_at is None else to_datetime(kept.started_at)
+        try:
+            stale = await line.start_activation(folder.path.name, fence, kept.pid, started_at, self._session(folder))
+        except Unavailable as error:
+            _log.warning("a started process could not be told of yet: %s", error.message)
+            return False
+        if stale:
+            folder.end()
+        return True
+
+    def _session(self, folder: Folder) -> Named | None:
+        """What its harness says it works in."""
+        order = folder.order
+        if order is None or order.harness is None or not order.shipped:
+            return None
+        native_id = self._name(order.harness, folder.head)
+        return None if native_id is None else {"harness": order.harness, "native_id": native_id, "cwd": order.cwd}
 
     # -- what an earlier life has left --------------------------------------------------------------------------------
 
@@ -205,8 +231,7 @@ class Starter:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     async def _conclude(self, line: Line, folder: Folder, fence: int) -> None:
-        while is_running(folder):  # noqa: ASYNC110 - another process ends
-            await asyncio.sleep(LOOK_SECONDS)
+        await self._watch(line, folder, fence)
         left = folder.exit
         if left is None:  # its keeper was killed: nothing that it kept may go on without one
             folder.call_off()
@@ -214,8 +239,17 @@ class Starter:
             said: Said = ("failed", "keeper_lost", None)
         else:
             said = self._judge(folder, left)
-        await self._settle(line, folder.path.name, fence, said)
+        await self._settle(line, folder.path.name, fence, said, self._session(folder))
         folder.remove()
+
+    async def _watch(self, line: Line, folder: Folder, fence: int) -> None:
+        """Until it ends.  Its session is told of as soon as it has a name, and shows life now and then."""
+        wait = 0
+        while is_running(folder):
+            if wait == 0 and self._session(folder) is not None:
+                wait = BEAT_LOOKS if await self._told(line, folder, fence) else AGAIN_LOOKS
+            wait = max(wait - 1, 0)
+            await asyncio.sleep(LOOK_SECONDS)
 
     def _judge(self, folder: Folder, left: Exit) -> Said:
         order = folder.order
@@ -226,7 +260,9 @@ class Starter:
             return "failed", left.reason, left
         return "ended", left.reason, left
 
-    async def _settle(self, line: Line, activation_id: str, fence: int, said: Said) -> None:
+    async def _settle(
+        self, line: Line, activation_id: str, fence: int, said: Said, session: Named | None = None
+    ) -> None:
         """Until the server has it.  What it refuses is not ours any more."""
         end, reason, left = said
         pause = FIRST_PAUSE
@@ -239,6 +275,7 @@ class Starter:
                     reason=reason,
                     exit_status=None if left is None else left.status,
                     output=None if left is None else left.output,
+                    session=session,
                 )
             except Unavailable as error:
                 _log.warning("an activation could not be settled yet: %s", error.message)

@@ -97,6 +97,10 @@ class Waker:
     def connected(self, workspace_id: int, handle: str) -> None:
         """A receiver has come: what waits for it may go out."""
         self._handles.add((workspace_id, handle))
+        self.seated(workspace_id, handle)
+
+    def seated(self, workspace_id: int, handle: str) -> None:
+        """There is a way to one of its sessions again: whatever is held is looked at now."""
         if self._group is not None:
             self._group.create_task(self._attend(workspace_id, handle))
 

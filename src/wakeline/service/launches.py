@@ -13,9 +13,11 @@ from wakeline.core.activation_queries import ActivationFor, OpenActivations
 from wakeline.core.activation_text import outline
 from wakeline.core.instant import from_datetime, to_datetime
 from wakeline.core.principal import PARTICIPANT, Caller, Kind
-from wakeline.core.queries import SessionList, UnreadCount, UnreadHeads
+from wakeline.core.queries import SessionByNative, SessionList, UnreadCount, UnreadHeads
 from wakeline.core.session import Session
 from wakeline.errors import WakelineError
+from wakeline.flow.attend import Attention
+from wakeline.flow.introduce import Introduction
 from wakeline.flow.launch import (
     ClaimActivations,
     Found,
@@ -32,9 +34,12 @@ _words = msgspec.json.Decoder(list[str]).decode
 
 
 class Launches:
-    def __init__(self, context: Context, rules: ActivationRules, threads: Threads, human: str) -> None:
+    def __init__(
+        self, context: Context, rules: ActivationRules, attention: Attention, threads: Threads, human: str
+    ) -> None:
         self._context = context
         self._rules = rules
+        self._attention = attention
         self._threads = threads
         self._human = human
 
@@ -97,22 +102,22 @@ class Launches:
 
     async def start(self, caller: Caller, request: wire.StartActivation) -> wire.ActivationSettled:
         check_claims(caller, request)
-        policy.require_bridge(caller)
+        host = policy.require_bridge(caller)
         at = request.pid_started_at
         began = None if at is None else from_datetime(at.astimezone(UTC))
-        said = StartActivation(caller, request.activation_id, request.fence, request.pid, began, self._rules)
-        settled = await self._context.store.submit(said)
+        session = None
+        if request.session is not None:
+            session = await self._introduction(await self._known(caller, host, request.activation_id), request.session)
+        what = (request.activation_id, request.fence, request.pid, began)
+        settled = await self._context.store.submit(StartActivation(caller, *what, self._rules, session))
         return wire.ActivationSettled(activation_id=request.activation_id, stale=settled.stale, result=None)
 
     async def settle(self, caller: Caller, request: wire.SettleActivation) -> wire.ActivationSettled:
         check_claims(caller, request)
-        policy.require_bridge(caller)
-        rows = await self._context.store.read(ActivationFor(caller.workspace_id, request.activation_id))
-        if not rows or rows[0].host != caller.host:
-            raise not_found(request.activation_id)
+        row = await self._known(caller, policy.require_bridge(caller), request.activation_id)
         said = SettleActivation(
             caller,
-            _found(rows[0]),
+            _found(row),
             request.fence,
             request.end,
             request.reason,
@@ -120,10 +125,32 @@ class Launches:
             request.output,
             self._rules,
             self._human,
+            None if request.session is None else await self._introduction(row, request.session),
         )
         settled = await self._context.store.submit(said)
-        after = settled.activation or rows[0]
+        after = settled.activation or row
         return wire.ActivationSettled(activation_id=after.activation_id, stale=settled.stale, result=after.result)
+
+    async def _known(self, caller: Caller, host: str, activation_id: str) -> Activation:
+        rows = await self._context.store.read(ActivationFor(caller.workspace_id, activation_id))
+        if not rows or rows[0].host != host:
+            raise not_found(activation_id)
+        return rows[0]
+
+    async def _introduction(self, row: Activation, said: wire.StartedSession) -> Introduction:
+        """With the session that goes by that name already, if there is one."""
+        who, host = (row.workspace_id, row.handle), row.host or ""
+        found = await self._context.store.read(SessionByNative(*who, said.harness, said.native_id, host))
+        return Introduction(
+            *who,
+            host,
+            said.harness,
+            said.native_id,
+            said.cwd,
+            self._attention,
+            self._context.new_id(),
+            found[0].session_id if found else None,
+        )
 
 
 def _found(row: Activation) -> Found:

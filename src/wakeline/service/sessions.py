@@ -56,6 +56,11 @@ class Sessions:
         self._attention = attention
         self._dormant_after = dormant_after
         self._welcome = welcome  # an agent that has come
+        self._on_seat: Callable[[int, str], object] = lambda _workspace_id, _handle: None
+
+    def on_seat(self, call: Callable[[int, str], object]) -> None:
+        """Who asks is told when a session says how it is reached: what waits for that may ring."""
+        self._on_seat = call
 
     # -- a session's own words ----------------------------------------------------------------------------------------
 
@@ -69,6 +74,8 @@ class Sessions:
         # What it can do may be known only later: a hook registers a session before the bridge has found the way to it.
         if session.started_at == session.heartbeat_at or tells_of_levels(request):
             await self._welcome(caller)
+            # It may be just as it was when a ring did not find it.  Then the log has no news that would end the hold.
+            self._on_seat(caller.workspace_id, caller.handle)
         unread, text = await self._mail(caller)
         return wire.Attended(session_id=session.session_id, presence=session.presence, unread=unread, doorbell=text)
 

@@ -20,6 +20,7 @@ from wakeline.wire.activations import (
     MandateView,
     SettleActivation,
     StartActivation,
+    StartedSession,
     StopActivation,
 )
 from wakeline.wire.bridge import (
@@ -305,6 +306,7 @@ __all__ = [
     "SettleActivation",
     "SettleRing",
     "StartActivation",
+    "StartedSession",
     "StatusAnswer",
     "StepView",
     "StopActivation",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from wakeline.wire.bridge import BridgeId, Fence, Why
@@ -132,12 +133,23 @@ class ActivationOrders(Answer, frozen=True):
     held: list[HeldActivation]
 
 
+class StartedSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The session in which a started harness says that it works, and the folder that it was started in."""
+
+    harness: Word
+    native_id: Text
+    cwd: Path | None = None
+
+
 class StartActivation(Request, frozen=True):
+    """It runs.  Said again with its `session` as soon as that is known, and now and then as a sign of life."""
+
     bridge_id: BridgeId
     activation_id: Id
     fence: Fence
     pid: ProcessId
     pid_started_at: Moment | None = None
+    session: StartedSession | None = None
 
 
 class SettleActivation(Request, frozen=True):
@@ -148,6 +160,7 @@ class SettleActivation(Request, frozen=True):
     reason: Why | None = None
     exit_status: Annotated[int, Meta(ge=-255, le=255)] | None = None
     output: Output | None = None
+    session: StartedSession | None = None
 
 
 class ActivationSettled(Answer, frozen=True):
