@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from wakeline.core.appended import Appended
@@ -150,12 +150,14 @@ class Hub:
         place.tail = last
         self._tell_control(entry.log for entry in page if entry.log.kind in CONTROL)
 
-    def _hand_out(self, place: _Place, page: Iterable[Entry], audience: Mapping[int, Iterable[str]]) -> None:
+    def _hand_out(self, place: _Place, page: Sequence[Entry], audience: Mapping[int, Iterable[str]]) -> None:
+        # A row that changes who may do what can end a stream before anything of its page is written to it.
+        at_once = not any(entry.log.kind in CONTROL for entry in page)
         for entry in page:
             published = Published(entry, place.epoch)
             for stream in self._receivers(place, entry.log, audience.get(entry.log.log_id, ())):
                 if entry.log.log_id > stream.after:
-                    stream.offer(published)
+                    stream.offer(published, at_once=at_once)
             replied = entry.message.in_reply_to if entry.message is not None else None
             for waiter in self._waiters.get(replied, ()) if replied is not None else ():
                 waiter.ring.set()

@@ -41,10 +41,10 @@ class Stream(Generic[T]):
         self._limit = limit
         self._ready = asyncio.Event()
 
-    def offer(self, item: T | None) -> None:
+    def offer(self, item: T | None, *, at_once: bool = False) -> None:
         if self.closed:
             return
-        if self.take is not None and item is not None and not self.queue and self.take(item):
+        if at_once and self.take is not None and item is not None and not self.queue and self.take(item):
             return
         if len(self.queue) >= self._limit:
             if item is not None:
