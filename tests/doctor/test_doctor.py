@@ -15,7 +15,7 @@ from tests import harness_tools
 from tests.faces.command_line import Shell
 from wakeline.core.level import SHIPPED, admitted
 from wakeline.core.verdict import NAMES, Grade
-from wakeline.doctor.hardship import graded
+from wakeline.doctor.hardship import graded, whereabouts
 from wakeline.doctor.installs import PINNED, cache_folder
 from wakeline.doctor.stage import AGENT, Stage
 from wakeline.doctor.ways import ways
@@ -94,6 +94,27 @@ def test_hardships_pass_only_when_none_failed(stood: dict[str, str], failed: dic
     verdict = graded(stood, failed, {"third": "it never asks"})
     assert (verdict.result, verdict.reason) == (grade, "other: it rang" if failed else None)
     assert verdict.evidence == {**stood, "third": "n/a, it never asks"}
+
+
+TAKEN, LOST = {"step": "triggered", "outcome": None}, {"step": "queued", "outcome": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("deliveries", "held", "row", "words"),
+    [
+        ([TAKEN, LOST], [], {"presence": "idle"}, "triggered: the harness took the doorbell and did not show it"),
+        ([LOST, TAKEN], [], {"presence": "idle"}, "last ring queued: unknown; session idle"),
+        ([TAKEN], ["turn_active", "turn_active"], {"presence": "active"}, "held: turn_active; session active"),
+        ([], [], None, "never rung; session unknown"),
+    ],
+    ids=["with the harness", "nobody knows", "with us", "nowhere"],
+)
+def test_mail_that_did_not_arrive_is_said_to_be_somewhere(
+    deliveries: list[dict[str, Any]], held: list[str], row: dict[str, Any] | None, words: str
+) -> None:
+    said = whereabouts(deliveries, held, row)
+    assert words in said
+    assert len(f"not fetched within 90 s; {said}") < 120
 
 
 def proofs(server: ServerProcess) -> list[dict[str, Any]]:

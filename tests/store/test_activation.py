@@ -52,9 +52,9 @@ class Ward:
     async def allow(self, allow: str, **fields: Any) -> Any:
         said = {
             "max_per_hour": 12, "concurrency": None, "command": None, "harness": None, "host": None, "cwd": None,
-            "caller": human(self.workspace), **fields,
+            "caller": human(self.workspace), "handle": "@bob", **fields,
         }  # fmt: skip
-        return await self.store.submit(AllowActivation(handle="@bob", allow=allow, rules=self.rules, **said))
+        return await self.store.submit(AllowActivation(allow=allow, rules=self.rules, **said))
 
     async def send(self) -> str:
         return (await send(self.store, agent(self.workspace, "@ann"), "@bob")).message_id
@@ -266,6 +266,25 @@ async def test_an_hour_has_only_so_many(ward: Ward) -> None:
     await ward.look()
     assert len(await ward.rows("resume")) == 1
     assert await ward.reason() == "activation_rate"
+
+
+@pytest.mark.guarantee("G-ACTIVATION-LIMITS")
+async def test_a_workspace_has_only_so_many_at_once(store: Store, workspace: Workspace) -> None:
+    await settle_in(store, workspace)
+    await store.submit(PutSession(session(agent(workspace, "@ann"), host="h", native_id="n2", resumable=1)))
+    ward = Ward(store, workspace, activation_concurrency=1)
+    for handle in ("@ann", "@bob"):
+        await ward.allow("resume", handle=handle)
+    await ward.send()
+    letter = await send(store, agent(workspace, "@bob"), "@ann")
+    await ward.look()
+    await ward.look()
+    [order] = await ward.claim()
+    assert [row.handle for row in await ward.rows("resume")] == ["@ann"]
+    await store.submit(AckMessages(agent(workspace, "@ann"), (letter.message_id,)))
+    await ward.settle(order.activation)
+    await ward.look()
+    assert [row.handle for row in await ward.rows("resume")] == ["@ann", "@bob"]
 
 
 async def test_an_ordinary_wake_is_tried_again_a_few_times_and_no_more(store: Store, workspace: Workspace) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from wakeline.core.verdict import Grade, Verdict
@@ -280,7 +280,8 @@ def _fetched(ground: Ground, tokens: list[str], before: int, since: float | None
     try:
         came = [stage.model.wait(token, session=session.native_id, after=before, timeout=SECONDS) for token in tokens]
     except ModelTimeout:
-        raise Unproven(f"the mail was not fetched within {SECONDS:.0f} s") from None
+        seen = whereabouts(stage.deliveries(), stage.held(), stage.row(session))
+        raise Unproven(f"not fetched within {SECONDS:.0f} s; {seen}") from None
     asked = [one for one in stage.model.turns(session=session.native_id) if one.number > before]
     news = "\n".join(one.news for one in asked)
     if any(news.count(token) > 1 for token in tokens):
@@ -288,6 +289,19 @@ def _fetched(ground: Ground, tokens: list[str], before: int, since: float | None
     if sorted(tokens, key=news.index) != tokens:
         raise Unproven("the messages came in another order")
     return max(0, round((came[-1].at - began) * 1_000))
+
+
+def whereabouts(deliveries: Sequence[Row], held: Sequence[str], row: Row | None) -> str:
+    """Where mail is that did not arrive: with us, or taken by the harness, which did not bring it before its model."""
+    presence = "unknown" if row is None else row["presence"]
+    if held:
+        return f"held: {', '.join(sorted(set(held)))}; session {presence}"
+    if not deliveries:
+        return f"never rung; session {presence}"
+    newest = deliveries[0]
+    taken = (newest["step"], newest["outcome"]) == ("triggered", None)
+    words = "the harness took the doorbell and did not show it" if taken else newest["outcome"] or "open"
+    return f"last ring {newest['step']}: {words}; session {presence}"
 
 
 HARDSHIPS: dict[str, Callable[[Ground], str]] = {

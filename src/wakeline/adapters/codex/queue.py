@@ -24,6 +24,9 @@ from wakeline.core.seat import QUEUES
 from wakeline.core.session import Liveness, Presence, Session, Sighting, WakeMode, liveness
 
 TRANSPORT = "queue-command"
+# Longer than the ten seconds after which a terminal looks into its queue.  A bridge knows no session when it begins,
+# so it first tells that one is idle when a doorbell of the last bridge would have begun a turn.  Only then may what was
+# left unsure ring once more.
 LOOK_SECONDS = 30.0
 
 
