@@ -66,6 +66,8 @@ class Needs(msgspec.Struct):
     subscriptions: set[str] = msgspec.field(default_factory=set)  # brings their open deliveries
     subscriptions_of: set[str] = msgspec.field(default_factory=set)  # handles: brings those that are not retired
     plans: set[str] = msgspec.field(default_factory=set)  # subscription ids: brings all that planning must know
+    # Those of them that ring inside sessions.  A store may bring what seats need with the plans in any case.
+    seats: set[str] = msgspec.field(default_factory=set)
     deliveries: set[str] = msgspec.field(default_factory=set)  # brings their wakes and subscriptions
     cursors: set[tuple[str, str, str]] = msgspec.field(default_factory=set)  # (consumer, stream, subject)
     consumers: set[str] = msgspec.field(default_factory=set)

@@ -82,6 +82,7 @@ class Unsubscribe(_OfOne, frozen=True):
     def needs(self, needs: Needs) -> None:
         super().needs(needs)
         needs.plans.add(self.subscription_id)  # what waits for it or is under way
+        needs.seats.add(self.subscription_id)
 
     def decide(self, picture: Picture) -> Subscription:
         before = self.find(picture)

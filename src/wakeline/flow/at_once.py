@@ -47,7 +47,9 @@ class AtOnce(msgspec.Struct, frozen=True):
         quiet = frozenset(row.subscription_id for row in rows if cannot_ring(row, self.rules, now))
         # Matched once and never again, so what is made of it can have its name.
         stamp = Stamp(found[0].message_id or "", self.node, self.claims)
-        return Match(workspace_id, None, tuple(found), (), quiet, self.rules, stamp)
+        # A bridge's ring that is still under way makes its subscription quiet, whatever its target is now.
+        seatless = frozenset(row.subscription_id for row in rows if row.target != Target.BRIDGE)
+        return Match(workspace_id, None, tuple(found), (), quiet, self.rules, stamp, seatless)
 
 
 def _ours(rows: Iterable[MatchedMessage]) -> list[MatchedMessage]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -24,10 +24,12 @@ def consumer_of(subscription_id: str) -> str:
     return f"wake_subscription:{subscription_id}"
 
 
-def need_plans(needs: Needs, subscription_ids: Iterable[str]) -> None:
-    """What planning must know, and what it may have to confirm."""
+def need_plans(needs: Needs, subscription_ids: Iterable[str], *, seatless: Collection[str] = ()) -> None:
+    """What planning must know, and what it may have to confirm.  `seatless` are known to ring in no session."""
     for subscription_id in subscription_ids:
         needs.plans.add(subscription_id)
+        if subscription_id not in seatless:
+            needs.seats.add(subscription_id)
         needs.cursors.add((consumer_of(subscription_id), STREAM, ""))
 
 

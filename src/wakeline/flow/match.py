@@ -52,13 +52,14 @@ class Match(msgspec.Struct, frozen=True):
     quiet: frozenset[str]  # subscriptions that cannot ring now: what they hold need not be loaded
     rules: WakeRules
     stamp: Stamp
+    seatless: frozenset[str] = frozenset()  # subscriptions that are known to ring in no session
 
     def needs(self, needs: Needs) -> None:
         if self.until is not None:
             needs.consumers.add(CONSUMER)
         found = {event.subscription_id for event in self.found}
         needs.subscriptions.update(found & self.quiet)
-        evidence.need_plans(needs, (found - self.quiet) | set(self.again))
+        evidence.need_plans(needs, (found - self.quiet) | set(self.again), seatless=self.seatless)
         # The first events of a subscription are not stored yet, so their receipts are asked for by name.
         if self.until is not None:  # else they were written just now
             needs.receipts.update(

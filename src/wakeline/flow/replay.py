@@ -47,6 +47,7 @@ class Resync(msgspec.Struct, frozen=True):
         needs.handles.add(self.caller.handle)
         needs.subscriptions.add(self.subscription_id)
         needs.plans.add(self.subscription_id)
+        needs.seats.add(self.subscription_id)
 
     def decide(self, picture: Picture) -> str | None:
         policy.admit(picture, self.caller)

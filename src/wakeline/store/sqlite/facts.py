@@ -51,9 +51,11 @@ PARTS: dict[str, tuple[tuple[str, str], ...]] = {
         ("plan_threads", "threads"),
         ("plan_members", "members"),
         ("plan_principals", "principals"),
-        ("plan_sessions", "sessions"),
         ("plan_buckets", "buckets"),
         ("plan_deliveries", "deliveries"),
+    ),
+    "seats": (
+        ("plan_sessions", "sessions"),
         ("plan_session_deliveries", "deliveries"),
         ("plan_bridges", "bridges"),
         ("plan_ringing", "wakes"),

@@ -2,4 +2,4 @@
 SELECT json_group_array(json_array({wake w}))
 FROM deliveries d
 CROSS JOIN wakes w ON w.delivery_id = d.delivery_id AND w.delivery_id IS NOT NULL
-WHERE d.subscription_id IN (SELECT value FROM json_each(:plans)) AND d.outcome IS NULL AND d.target = 'bridge-daemon'
+WHERE d.subscription_id IN (SELECT value FROM json_each(:seats)) AND d.outcome IS NULL AND d.target = 'bridge-daemon'
