@@ -13,6 +13,7 @@ from wakeline.core.session import Presence
 from wakeline.testing.model import Fail, ModelServer, Say, Use
 from wakeline.testing.terminal import end_process
 from wakeline.testing.worlds import World, make_world
+from wakeline.testing.worlds.codex import start_daemon
 from wakeline.testing.worlds.world import residents
 
 
@@ -177,7 +178,7 @@ def test_an_app_server_that_is_killed_loses_nothing(world: World, bench: Bench) 
     kill_app_server(world)
     bench.wait_presence(Presence.UNKNOWN, before)
     assert bench.ring(thread, "B") == Absent()
-    world.run("app-server", "daemon", "start")
+    start_daemon(world)
     gate.set()
     world.model.wait(mark_of("A"), session=thread)
     assert bench.wait_processed("A").status == "completed"

@@ -10,6 +10,7 @@ import pytest
 from tests.faces.http_calls import new_agent
 from tests.harnesses.codex_desk import RUNG, CodexDesk, a_bridge_elsewhere, an_entry, codex_desk, eventually
 from wakeline.testing.model import Fail, ModelServer, Say, Shell
+from wakeline.testing.worlds.codex import start_daemon
 
 LADDER = ["queued", "attempt", "triggered", "woke", "injected", "processed"]
 APPROVAL = "Would you like to run"
@@ -242,7 +243,7 @@ def test_an_app_server_that_is_killed_with_a_doorbell_in_its_queue_rings_once(de
     desk.wait_step("triggered")
     desk.kill_app_server()
     desk.wait_presence("unknown")
-    desk.world.run("app-server", "daemon", "start")
+    start_daemon(desk.world)
     gate.set()
     desk.model.wait(RUNG, session=seat["native_id"])
     desk.wait_step("processed")

@@ -9,6 +9,7 @@ from pathlib import Path
 from wakeline.testing.terminal import Terminal, end_process
 from wakeline.testing.worlds.world import MODEL, START_SECONDS, HarnessSession, World, residents
 
+DAEMON_TRIES = 3
 TRUSTED = "[hooks.state"
 REVIEW = "Hooks need review"
 CHOSEN = "› 2. Trust all"  # noqa: RUF001 - that is how its lists show what is chosen
@@ -70,3 +71,12 @@ class CodexWorld(World):
 
     def variables(self) -> dict[str, str]:
         return {"CODEX_HOME": str(self.config), "STAND_IN_KEY": "stand-in"}
+
+
+def start_daemon(world: World) -> None:
+    """Codex gives its daemon only so long to come, which a busy machine can exceed; it is asked again."""
+    for _ in range(DAEMON_TRIES - 1):
+        with contextlib.suppress(RuntimeError):
+            world.run("app-server", "daemon", "start")
+            return
+    world.run("app-server", "daemon", "start")
