@@ -7,7 +7,8 @@ A frame is a length and a pickle; both ends are the same program, and nobody els
 of whatever was submitted in one turn of the loop; the writer takes all the frames that wait as one batch and answers
 them in order, so that nothing needs a number.  Where a batch was followed up, the answers go out before the commit, as
 a draft, so that the server can prepare what comes next while the disk works; a short frame after the commit says that
-they hold, or what holds instead.
+they hold, or what holds instead.  A large batch is committed behind the next one (`commits.py`); answers still go out
+in order, each after its own commit.
 
 - The server dies, however: the writer reads the end of its input, after the transaction that is under way, and ends.
 - The writer dies: what it was sent may or may not be written, and its senders are told so (`outcome: unknown`); an
@@ -21,7 +22,6 @@ import gc
 import logging
 import os
 import pickle
-import select
 import signal
 import socket
 import subprocess
@@ -34,7 +34,7 @@ from typing import Any
 
 from wakeline.core.store import FollowUp, Wants
 from wakeline.errors import Unavailable, WakelineError
-from wakeline.store.sqlite.commits import MAX_BATCH, Asked, Carried, Commits
+from wakeline.store.sqlite.commits import UNDER_WAY, Asked, Carried, Commits
 from wakeline.store.sqlite.connection import connect
 from wakeline.store.sqlite.room import Room
 from wakeline.store.sqlite.writer import OnCommit, settle, stopping, tell
@@ -44,7 +44,11 @@ _log = logging.getLogger(__name__)
 LENGTH_BYTES = 8
 CHUNK_BYTES = 1 << 20
 BUFFER_BYTES = 1 << 20
-UNDER_LOAD, MOST_OF, MOMENT_SECONDS = 24, 0.8, 0.0005
+# Of so many that were asked at once, the commit goes on behind the next ones; fewer do not pay for the other thread.
+BEHIND = 64
+MANY = 128  # in one transaction: then there is a next one to decide meanwhile, and its sync costs each little
+# The thread that commits wants the interpreter for a moment only, and whoever it answers has waited for long.
+SWITCH_SECONDS = 0.0001
 AGAIN_SECONDS = 1.0  # before a third writer, when the second did not even begin
 # Each subquery of a load gets a small cache of pages, and frees it.  A heap that is given back to the system every time
 # and taken again costs more than the load.
@@ -89,59 +93,55 @@ class Frames:
 
 
 def serve(line: socket.socket, commits: Commits, room: Room) -> None:
-    frames, before = Frames(line), 0
-    while (waiting := _gather(frames, line, before)) is not None:
+    frames = Frames(line)
+    while (waiting := frames.receive()) is not None:
         asked: list[Asked] = [one for *_, some in waiting for one in some]
-        before, whole = len(asked), any(wanted for _, wanted, *_ in waiting)
+        whole = any(wanted for _, wanted, *_ in waiting)
         for _, _, follow_up, _ in waiting:
             commits.follow_up = follow_up or commits.follow_up
-        for at in range(0, len(asked), MAX_BATCH):
-            draft = Draft(line)
-            carried = commits.serve(asked[at : at + MAX_BATCH], waiting[-1][0], whole=whole, draft=draft.take)
-            line.sendall(draft.answer if carried is draft.carried else pack((carried, commits.trouble)))
+        for at in range(0, len(asked), MANY):
+            some, answer = asked[at : at + MANY], Answer(line, room)
+            later = answer.send if len(some) >= BEHIND else None
+            carried = commits.serve(some, waiting[-1][0], whole=whole, draft=answer.draft, later=later)
+            if carried is answer.drafted:
+                answer.send(None)
+            elif carried is not UNDER_WAY:
+                line.sendall(pack((carried, commits.trouble)))
             commits.learn()
-            room.make()
+    commits.finish()
 
 
-class Draft:
-    """What is answered if the commit succeeds, packed before it: after the wait for the disk that would take longer."""
+class Answer:
+    """To one batch, packed before its commit: after the wait for the disk that would take longer."""
 
-    def __init__(self, line: socket.socket) -> None:
+    def __init__(self, line: socket.socket, room: Room) -> None:
         self._line = line
-        self.carried: Carried | None = None
-        self.answer = b""
+        self._room = room
+        self._packed = b""
+        self.drafted: Carried = ([], [], [])
 
-    def take(self, carried: Carried) -> None:
-        self.carried = carried
+    def draft(self, carried: Carried) -> None:
+        self.drafted = carried
         *_, followed = carried
         if followed:
             self._line.sendall(pack((carried,)))
-        self.answer = pack((None if followed else carried, None))
+        self._packed = pack((None if followed else carried, None))
 
-
-def _gather(frames: Frames, line: socket.socket, before: int) -> list[Any] | None:
-    """The frames that wait now.  After a large batch, those of a moment more: its senders are about to speak again, and
-    every commit that is saved saves a sync.  A lone request waits for nobody.
-    """
-    waiting = frames.receive()
-    while waiting is not None and before >= UNDER_LOAD and _count(waiting) < before * MOST_OF:
-        if not select.select([line], [], [], MOMENT_SECONDS)[0]:
-            break
-        more = frames.receive()
-        if more is None:
-            break  # the end shows again at the next look
-        waiting += more
-    return waiting
-
-
-def _count(waiting: list[Any]) -> int:
-    return sum(len(some) for *_, some in waiting)
+    def send(self, failure: WakelineError | None) -> None:
+        """What was drafted, if the commit succeeded; perhaps in the thread that waited for it."""
+        if failure is None:
+            self._line.sendall(self._packed)
+            self._room.make()
+        else:
+            outcomes, *_ = self.drafted
+            self._line.sendall(pack((([failure.again() for _ in outcomes], [], []), failure)))
 
 
 def main() -> None:
     # What a terminal or a supervisor sends to all of us is for the server: it hangs up when it has what it waits for.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
+    sys.setswitchinterval(SWITCH_SECONDS)
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     database = Path(sys.argv[1])
     commits = Commits(connect(database))

@@ -16,12 +16,16 @@ without: whoever follows the log does it then.
 
 What will be answered is known before it is written and synced.  Whoever wants it that early gets it as a draft, to
 prepare the answers while the disk works; it counts for nothing until the commit.
+
+A large batch may be committed behind our back (`behind.py`), and the next one be decided meanwhile over what is known
+without reading.  If that commit fails, or another program wrote in between, what was decided ahead is decided again.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
@@ -37,7 +41,8 @@ from wakeline.core.store import Command, FollowUp
 from wakeline.errors import Internal, Unavailable, WakelineError
 from wakeline.store import statements
 from wakeline.store.chores import Step
-from wakeline.store.sqlite.connection import BUSY_MILLISECONDS, transaction, translate
+from wakeline.store.sqlite.behind import Behind
+from wakeline.store.sqlite.connection import BUSY_MILLISECONDS, begun, transaction, translate
 from wakeline.store.sqlite.facts import Loader
 from wakeline.store.sqlite.reading import execute, rows
 
@@ -52,13 +57,25 @@ _astuple = msgspec.structs.astuple
 Asked = Command[Any] | tuple[Step, ...]  # a command, or statements that are nobody's decision
 # An outcome for each command, what was appended to the log, and what following it up has answered.
 Carried = tuple[list[Any], list[Appended], list[Any]]
+UNDER_WAY: Carried = ([], [], [])  # of a batch whose commit goes on behind our back
 Draft = Callable[[Carried], None]
+Later = Callable[[WakelineError | None], None]  # in another thread: does the draft hold, or why does nothing of it?
+Decided = tuple[Picture, list[Any]]
+
+
+class Batch(msgspec.Struct, frozen=True):
+    commands: Sequence[Command[Any]]
+    now: int
+    whole: bool  # does somebody want to hear what was appended?
+    draft: Draft | None = None
+    later: Later | None = None  # if given, the commit may go on behind our back
 
 
 class Commits:
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._loader = Loader(connection)
+        self._behind = Behind(connection)
         self._put = {name: statements.load("sqlite", f"put_{name}").text for name in _TABLES}
         self._close_batch = statements.load("sqlite", "close_batch").text
         self._written: list[Picture] = []  # committed, and not learned from yet
@@ -68,53 +85,73 @@ class Commits:
 
     # -- what is asked of it ------------------------------------------------------------------------------------------
 
-    def serve(self, asked: Sequence[Asked], now: int, *, whole: bool, draft: Draft | None = None) -> Carried:
+    def serve(
+        self,
+        asked: Sequence[Asked],
+        now: int,
+        *,
+        whole: bool,
+        draft: Draft | None = None,
+        later: Later | None = None,
+    ) -> Carried:
         """In order: commands that stand together in one transaction, chores each in their own."""
         if not any(isinstance(one, tuple) for one in asked):
-            return self.carry(asked, now, whole=whole, draft=draft)  # type: ignore[arg-type]  # no chores, so commands
+            return self.carry(Batch(asked, now, whole, draft, later))  # type: ignore[arg-type]  # no chores, so commands
         parts: list[Carried] = []
         for are_steps, run in groupby(asked, lambda one: isinstance(one, tuple)):
             if are_steps:
                 parts.append(([self.run(steps) for steps in run], [], []))  # type: ignore[arg-type]  # the key says so
             else:
-                parts.append(self.carry(list(run), now, whole=whole))  # type: ignore[arg-type]  # and here
+                parts.append(self.carry(Batch(list(run), now, whole)))  # type: ignore[arg-type]  # and here
         return _joined(parts)
 
-    def carry(self, commands: Sequence[Command[Any]], now: int, *, whole: bool, draft: Draft | None = None) -> Carried:
-        """All of them in one transaction, if they let us.  `whole`: somebody wants to hear what was appended."""
+    def carry(self, batch: Batch) -> Carried:
+        """All of them in one transaction, if they let us."""
         try:
-            return self._carry(commands, now, self.follow_up, whole=whole, draft=draft)
+            return self._carry(batch, self.follow_up)
         except Exception as error:  # noqa: BLE001 - whatever it is, we go on and everybody is answered
             failure = _failure(error)
             if isinstance(failure, Unavailable):
-                return self._refuse(commands, failure)
-        return _joined(self._carry_alone(command, now, whole=whole) for command in commands)
+                return self._refuse(batch.commands, failure)
+        return _joined(self._carry_alone(command, batch) for command in batch.commands)
 
-    def _carry_alone(self, command: Command[Any], now: int, *, whole: bool) -> Carried:
+    def _carry_alone(self, command: Command[Any], batch: Batch) -> Carried:
         """And with nothing after it, so that it can fail only by itself."""
         try:
-            return self._carry([command], now, None, whole=whole)
+            return self._carry(Batch([command], batch.now, batch.whole), None)
         except Exception as error:  # noqa: BLE001 - as above
             return self._refuse([command], _failure(error))
 
-    def _carry(
-        self,
-        commands: Sequence[Command[Any]],
-        now: int,
-        follow_up: FollowUp | None,
-        *,
-        whole: bool,
-        draft: Draft | None = None,
-    ) -> Carried:
+    def _carry(self, batch: Batch, follow_up: FollowUp | None) -> Carried:
         self.learn()
+        ahead = self._decide_ahead(batch) if self._behind.is_busy else {}
+        if not self.finish():
+            ahead = {}
         try:
-            carried = self._commit(commands, now, follow_up, whole=whole, draft=draft)
+            carried = self._commit(batch, follow_up, ahead)
         except Exception:
-            self._loader.forget()
-            self._followed.clear()
+            self._forget()
             raise
-        self._note(None)
+        if carried is not UNDER_WAY:
+            self._note(None)
         return carried
+
+    def finish(self) -> bool:
+        """Wait for the commit that is under way behind our back.  False if it failed."""
+        if not self._behind.is_busy:
+            return True
+        error = self._behind.wait()
+        if error is None:
+            self._loader.committed()
+        else:
+            self._written.clear()
+            self._forget()
+        self._note(None if error is None else _failure(error))
+        return error is None
+
+    def _forget(self) -> None:
+        self._loader.forget()
+        self._followed.clear()
 
     def _refuse(self, commands: Sequence[Command[Any]], failure: WakelineError) -> Carried:
         self._note(failure)
@@ -122,6 +159,7 @@ class Commits:
 
     def run(self, steps: Sequence[Step]) -> list[int] | WakelineError:
         """Statements that are nobody's decision, alone in a transaction: how many rows each changed."""
+        self.finish()
         self._written.clear()
         self._loader.forget()
         try:
@@ -148,47 +186,48 @@ class Commits:
 
     def learn(self) -> None:
         """Remember what the last batch wrote.  Once its senders are answered: none of them waits for this."""
-        if self._written:
-            self._loader.committed()
         for picture in self._written:
             self._loader.wrote(picture)
         self._written.clear()
 
-    def _commit(
-        self,
-        commands: Sequence[Command[Any]],
-        now: int,
-        follow_up: FollowUp | None,
-        *,
-        whole: bool,
-        draft: Draft | None,
-    ) -> Carried:
+    def _commit(self, batch: Batch, follow_up: FollowUp | None, ahead: dict[int, Decided]) -> Carried:
+        with begun(self._connection):
+            if not self._loader.begin():
+                ahead = {}
+            pictures, carried = self._fill(batch, follow_up, ahead)
+            if batch.draft is not None:
+                batch.draft(carried)
+            if batch.later is None:
+                self._connection.execute("COMMIT")
+                self._loader.committed()
+        self._written = pictures
+        if batch.later is None:
+            return carried
+        later = batch.later
+        self._behind.start(lambda error: later(None if error is None else _failure(error)))
+        return UNDER_WAY
+
+    def _fill(
+        self, batch: Batch, follow_up: FollowUp | None, ahead: dict[int, Decided]
+    ) -> tuple[list[Picture], Carried]:
         """A workspace at a time, each over its own picture."""
-        outcomes: list[Any] = [None] * len(commands)
+        outcomes: list[Any] = [None] * len(batch.commands)
         pictures: list[Picture] = []
         followed: list[Any] = []
-        with transaction(self._connection):
-            self._loader.begin()
-            for workspace_id in dict.fromkeys(command.workspace_id for command in commands):
-                places = [n for n, command in enumerate(commands) if command.workspace_id == workspace_id]
-                picture, answers = self._decide(workspace_id, [commands[n] for n in places], now)
-                for n, answer in zip(places, answers, strict=True):
-                    outcomes[n] = answer
-                self._write(picture)
-                pictures.append(picture)
-                if follow_up is not None and picture.changes.log:
-                    for more, answer in self._follow(picture, follow_up, now):
-                        pictures.append(more)
-                        followed.append(answer)
-            carried = (
-                outcomes,
-                [appended(picture, whole=whole) for picture in pictures if picture.changes.log],
-                followed,
+        for workspace_id, places in _by_workspace(batch.commands).items():
+            picture, answers = ahead.get(workspace_id) or self._decide(
+                workspace_id, [batch.commands[n] for n in places], batch.now
             )
-            if draft is not None:
-                draft(carried)
-        self._written = pictures
-        return carried
+            for n, answer in zip(places, answers, strict=True):
+                outcomes[n] = answer
+            self._write(picture)
+            pictures.append(picture)
+            if follow_up is not None and picture.changes.log:
+                for more, answer in self._follow(picture, follow_up, batch.now):
+                    pictures.append(more)
+                    followed.append(answer)
+        grown = [appended(picture, whole=batch.whole) for picture in pictures if picture.changes.log]
+        return pictures, (outcomes, grown, followed)
 
     def _follow(self, picture: Picture, follow_up: FollowUp, now: int) -> Iterator[tuple[Picture, Any]]:
         """What follows from what was just written, written too."""
@@ -219,6 +258,20 @@ class Commits:
             picture.inherit(before)
         return picture, decide_all(commands, picture)
 
+    def _decide_ahead(self, batch: Batch) -> dict[int, Decided]:
+        """As if the commit under way had succeeded.  Nothing, if anything must be read from the database."""
+        decided: dict[int, Decided] = {}
+        with suppress(Exception):  # a bug shows again when its turn comes, and only there is it dealt with
+            for workspace_id, places in _by_workspace(batch.commands).items():
+                commands = [batch.commands[n] for n in places]
+                facts = self._loader.recall(workspace_id, needs_of(commands), batch.now)
+                if facts is None:
+                    return {}
+                picture = Picture(facts)
+                decided[workspace_id] = picture, decide_all(commands, picture)
+            return decided
+        return {}
+
     def _write(self, picture: Picture) -> None:
         """Put every changed row."""
         changes = picture.changes
@@ -231,6 +284,14 @@ class Commits:
         if changes.principals:
             _write_roles(self._connection, picture)
         self._connection.execute(self._close_batch, (picture.last_log_id, picture.workspace.workspace_id))
+
+
+def _by_workspace(commands: Sequence[Command[Any]]) -> dict[int, list[int]]:
+    """Which of them are whose: their places."""
+    found: dict[int, list[int]] = {}
+    for place, command in enumerate(commands):
+        found.setdefault(command.workspace_id, []).append(place)
+    return found
 
 
 def _joined(parts: Iterable[Carried]) -> Carried:

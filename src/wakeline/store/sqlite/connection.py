@@ -78,15 +78,25 @@ def apply_migrations(connection: apsw.Connection, now: int) -> None:
 
 @contextmanager
 def transaction(connection: apsw.Connection) -> Iterator[None]:
+    with begun(connection):
+        yield
+        connection.execute("COMMIT")
+
+
+@contextmanager
+def begun(connection: apsw.Connection) -> Iterator[None]:
+    """A transaction that somebody else will commit, unless something goes wrong in it."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
-        connection.execute("COMMIT")
     except BaseException:
-        # A full disk makes SQLite roll back by itself.
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
+        roll_back(connection)
         raise
+
+
+def roll_back(connection: apsw.Connection) -> None:
+    if connection.in_transaction:  # a full disk makes SQLite roll back by itself
+        connection.execute("ROLLBACK")
 
 
 @contextmanager
@@ -99,6 +109,8 @@ def translated() -> Iterator[None]:
 
 def translate(error: apsw.Error | OSError) -> WakelineError:
     text = str(error)
+    if getattr(error, "extendedresult", None) == apsw.SQLITE_IOERR_SHMSIZE:
+        error = apsw.FullError(text)  # the log has room left, and its index has none
     match error:
         case apsw.FullError() | OSError(errno=errno.ENOSPC | errno.EDQUOT):
             return Unavailable("STORE_FULL", "The disk that holds the database is full; nothing was written.")

@@ -96,14 +96,21 @@ class Loader:
         self._version = 0  # of the file; changes with every commit, whoever makes it
         self.watched: dict[int, bool] = {}  # by workspace: does anybody want what follows from its log?
 
-    def begin(self) -> None:
-        """In the transaction, before the first load: what somebody else has changed is not known any more."""
-        if self._connection.data_version() != self._version:
+    def begin(self) -> bool:
+        """In the transaction, before the first load: is what we know still true?  If not, it is forgotten."""
+        holds = self._connection.data_version() == self._version
+        if not holds:
             self.forget()
+        return holds
 
     def committed(self) -> None:
         """We did it ourselves, so it says nothing about others."""
         self._version = self._connection.data_version()
+
+    def recall(self, workspace_id: int, needs: Needs, now: int) -> Facts | None:
+        """Without reading anything; None if something must be read."""
+        known = self._known.get(workspace_id)
+        return known.facts(needs, now) if known is not None and known.lacks(needs) is None else None
 
     def load(self, workspace_id: int, needs: Needs, now: int) -> Facts:
         needs.messages |= needs.receipts_of | {message_id for message_id, _ in needs.receipts}

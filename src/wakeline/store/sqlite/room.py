@@ -16,6 +16,7 @@ from wakeline.store.sqlite.connection import CHECKPOINT_PAGES
 
 PIECE = bytes(1 << 20)
 ENOUGH_BYTES = CHECKPOINT_PAGES * 4096
+SPARE_BYTES = 4 * ENOUGH_BYTES  # left to others, or no room is made
 IN_USE_COMMITS = 32  # whoever writes less than this needs no room
 
 
@@ -38,7 +39,9 @@ class Room:
 def _grown(log: Path) -> int:
     file = os.open(log, os.O_WRONLY | os.O_CLOEXEC)
     try:
-        size = os.fstat(file).st_size
+        size, disk = os.fstat(file).st_size, os.fstatvfs(file)
+        if disk.f_bavail * disk.f_frsize < SPARE_BYTES:
+            return ENOUGH_BYTES  # it is scarce here
         if size < ENOUGH_BYTES:
             try:
                 size += os.pwrite(file, PIECE, size)
