@@ -25,7 +25,7 @@ SHIPPED: Proofs = {
     ("claude-code", "inbox-socket", "2.1.325"): _ALL,
     ("claude-code", "async-rewake", "2.1.325"): _ALL,
     ("claude-code", "watch-paths", "2.1.325"): _ALL,
-    ("claude-code", "tmux", "2.1.325"): _TYPED,
+    ("claude-code", "tmux", "2.1.325"): {**_TYPED, "D8": "pass"},
     ("codex", "app-server", "0.166.0"): _ALL,
     ("codex", "queue-command", "0.166.0"): _ALL,
     ("codex", "tmux", "0.166.0"): _TYPED,
