@@ -6,7 +6,9 @@ told to.  What the real ones print is in `test_real_harnesses.py`.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +19,8 @@ import pytest
 
 from tests.activation.test_crashes import remote_bridge
 from tests.activation.ward import PROGRAM, Ward, eventually, is_there, ward_in
+from tests.faces.command_line import Shell
+from wakeline.client import Client
 
 NAME = "01a1e5eb-20f0-72b2-acc8-74f9e139b639"
 # Its first words are `codex exec …`; the prompt is its last, and the thread to resume is the one before.
@@ -108,6 +112,24 @@ def test_what_was_begun_is_resumed_for_the_next_mail(ward: Ward) -> None:
     assert [one["session"] for one in starts(ward)] == ["", NAME]
 
 
+def test_every_face_names_the_session_that_was_begun(ward: Ward) -> None:
+    allow(ward)
+    tell(ward, "name", "go")
+    ward.send()
+    row = ward.wait_result("fallback_spawned")
+    session_id = wait_begun(ward, presence="unknown")["session_id"]
+    assert row["session_id"] == session_id
+    human = Shell(ward.server.environ)
+    assert re.search(rf"(?m)^session id +{session_id}$", human.run("activations", "show", row["activation_id"]).out)
+    assert session_id in [one["session_id"] for one in human.json("activations", "list")["activations"]]
+
+    async def ask() -> str | None:
+        async with Client(socket=ward.server.socket) as client:
+            return (await client.get_activation(row["activation_id"])).session_id
+
+    assert asyncio.run(ask()) == session_id
+
+
 @pytest.mark.guarantee("G-ACTIVATION-SESSION")
 def test_mail_that_comes_while_it_runs_begins_nothing(ward: Ward) -> None:
     allow(ward, concurrency=2)
@@ -116,6 +138,7 @@ def test_mail_that_comes_while_it_runs_begins_nothing(ward: Ward) -> None:
     running = wait_begun(ward, presence="active", ended_at=None)
     assert is_there(running["pid"])
     assert running["liveness"] == "live"
+    assert ward.wait_state("running")["session_id"] == running["session_id"]
     ward.send()
     seen = ward.wait_result("already_active")  # nothing is heard of it for a while, but its process is there
     assert (seen["way"], seen["reason"], seen["session_id"]) == ("resume", "process_alive", running["session_id"])
@@ -149,7 +172,7 @@ def test_a_server_that_was_killed_before_it_heard_the_name_hears_it_later(
         ward.wait_reason("agent_concurrency")
         tell(ward, "go")
         row = ward.wait_result("fallback_spawned")
-        assert row["activation_id"] == running["activation_id"]
+        assert (row["activation_id"], row["session_id"]) == (running["activation_id"], session["session_id"])
         assert told(ward)[-1] == ("fallback_spawned", session["session_id"])
         ward.send("It is cold.")
     ward.wait_result("fallback_resumed")
@@ -183,6 +206,6 @@ def test_the_words_of_an_operators_own_command_name_nothing(ward: Ward) -> None:
     allow(ward, command=[str(program), "exec", "{prompt}"])
     tell(ward, "name", "go")
     ward.send()
-    ward.wait_result("fallback_spawned")
+    assert ward.wait_result("fallback_spawned")["session_id"] is None
     assert told(ward)[-1] == ("fallback_spawned", None)
     assert begun(ward) is None

@@ -11,6 +11,7 @@ import pytest
 from tests.chaos.hardship import fill, refused_start, small_disk
 from tests.chaos.mail import Mail
 from tests.chaos.writers import SETTINGS
+from wakeline.store.sqlite.room import IN_USE_COMMITS, PIECE
 from wakeline.testing.server import ServerProcess
 
 pytestmark = pytest.mark.slow
@@ -64,6 +65,24 @@ def test_a_server_cannot_start_on_a_full_disk_and_says_so(disk: Path) -> None:
     (disk / "ballast").unlink()
     with ServerProcess(disk / "data") as server:
         assert Mail(server).post().status == 201
+
+
+def test_a_full_disk_still_takes_what_fits_into_the_room_of_the_log(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "64m") as disk, ServerProcess(disk / "data", **SETTINGS) as server:
+        mail = Mail(server)
+        for _ in range(IN_USE_COMMITS + 8):
+            mail.post()
+        assert (disk / "data" / "wakeline.db-wal").stat().st_size > 8 * len(PIECE)
+        fill(disk / "ballast")
+        before = len(mail.sent)
+        refused = mail.post_until_refused()
+        assert len(mail.sent) > before
+        assert refused.status == 503
+        assert refused.code in ("STORE_FULL", "STORE_UNAVAILABLE")  # the latter if the log's index could not grow
+        assert mail.received() == mail.sent
+        (disk / "ballast").unlink()
+        assert mail.post().status == 201
+        assert mail.received() == mail.sent
 
 
 @pytest.mark.guarantee("G-TROUBLE")

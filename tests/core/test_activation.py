@@ -144,6 +144,33 @@ def test_pauses_grow_and_end_at_an_hour(tries: int, base: int) -> None:
         ["-c", "sandbox_mode=danger-full-access"],
         ["--allow-all"],
         ["sh", "-c", "codex --YOLO exec"],
+        ["--permission-mode", "acceptEdits"],
+        ["--permission-mode=auto"],
+        ["--permission-mode", "auto"],
+        ["--settings", '{"permissions":{"defaultMode":"auto"}}'],
+        ["--settings", '{"enableAllProjectMcpServers":true}'],
+        ["--agents", '{"x": {"permissionMode": "acceptEdits"}}'],
+        ["env", "CLAUDE_CODE_EVEN_MORE_DANGEROUSLY_SKIP_PERMISSIONS=1", "claude"],
+        ["env", "CLAUDE_CODE_SANDBOXED=1", "claude"],
+        ["codex", "-anever"],
+        ["codex", "exec", "-sdanger-full-access"],
+        ["codex", "exec", "--not-so-yolo"],
+        ["codex", "exec", "-capproval_policy='never'"],
+        ["codex", "exec", "--config=default_permissions=:danger-full-access"],
+        ["codex", "exec", "-c", 'approvals_reviewer = "auto_review"'],
+        ["codex", "exec", "-c", 'projects."/w".trust_level="trusted"'],
+        ["codex", "exec", "-c", 'projects={"/w"={trust_level="trusted"}}'],
+        ["pi", "-p", "--approve"],
+        ["pi", "-a", "-p"],
+        ["/opt/node/bin/pi", "-p", "-a"],
+        ["npx", "@earendil-works/pi-coding-agent@0.87.1", "-a"],
+        ["sh", "-c", "pi -a -p"],
+        ["opencode", "run", "--auto"],
+        ["opencode", "run", "--auto=true"],
+        ["npx", "opencode-ai@1.18.33", "run", "--auto"],
+        ["env", 'OPENCODE_PERMISSION={"*":"allow"}', "opencode", "run"],
+        ["env", 'OPENCODE_PERMISSION={"bash":"ask","*":"allow"}', "opencode", "run"],
+        ["env", 'OPENCODE_CONFIG_CONTENT={"permission": "allow"}', "opencode", "run"],
     ],
 )
 def test_nothing_that_sets_permissions_aside_is_started(words: list[str]) -> None:
@@ -152,7 +179,25 @@ def test_nothing_that_sets_permissions_aside_is_started(words: list[str]) -> Non
     assert refused.value.code == "PERMISSION_BYPASS_REFUSED"
 
 
-@pytest.mark.parametrize("command", [(), ("agent", "-a", "neverland"), ("agent", "--once", "{prompt}")])
+@pytest.mark.parametrize(
+    "command",
+    [
+        (),
+        ("agent", "-a", "neverland"),
+        ("agent", "--once", "{prompt}"),
+        ("my-agent", "-a", "--auto", "{prompt}"),  # what they mean to pi and opencode they mean to nobody else
+        ("my-pi-zero", "-a", "{prompt}"),
+        ("pi", "-na", "--no-approve", "-p", "{prompt}"),
+        ("claude", "-p", "--permission-mode", "dontAsk", "{prompt}"),  # what would ask is refused
+        ("claude", "-p", "--allowedTools", "Bash(git *)", "{prompt}"),  # one right, by name
+        ("claude", "-p", "--settings", '{"permissions":{"disableBypassPermissionsMode":"disable"}}'),
+        ("claude", "-p", "--autocompact", "auto", "{prompt}"),
+        ("codex", "exec", "-s", "workspace-write", "{prompt}"),
+        ("codex", "exec", "-c", 'projects."/w".trust_level="untrusted"', "{prompt}"),
+        ("codex", "exec", "-c", 'mcp_servers.wakeline.default_tools_approval_mode="approve"', "{prompt}"),
+        ("env", 'OPENCODE_PERMISSION={"git *":"allow","*":"deny"}', "opencode", "run", "{prompt}"),
+    ],
+)
 def test_what_sets_nothing_aside_may_be_started(command: tuple[str, ...]) -> None:
     refuse_bypass(command)
 

@@ -45,6 +45,10 @@ class Case:
         rows = await self.ward.store.read(SessionList(self.ward.workspace.workspace_id, "@bob", 1, 0, 100))
         return {row.native_id or "": row for row in rows}
 
+    async def attempt(self) -> Activation:
+        [row] = await self.ward.rows(self.row.way)
+        return row
+
     async def put(self, **changes: Any) -> None:
         """What a companion of `n1` would have said by now."""
         before = (await self.sessions())["n1"]
@@ -92,16 +96,32 @@ async def test_a_new_name_is_a_new_session_and_ends_with_its_process(case: Case)
     assert set(await case.sessions()) == {"n1", "n2"}
 
 
+async def test_an_attempt_names_the_session_that_its_harness_works_in_from_the_first_word_on(case: Case) -> None:
+    to_continue = (await case.sessions())["n1"].session_id
+    assert (await case.attempt()).session_id == to_continue
+    await case.start(case.said("n2"))
+    begun = (await case.sessions())["n2"].session_id
+    assert (await case.attempt()).session_id == begun != to_continue
+    await case.ward.start(case.row)  # a sign of life that names nothing takes nothing back
+    assert (await case.attempt()).session_id == begun
+    settled = await case.ward.settle(case.row)
+    assert settled.activation is not None
+    assert (await case.attempt()).session_id == settled.activation.session_id == begun
+
+
 @pytest.mark.parametrize(("end", "status"), [("ended", 0), ("ended", 7), ("failed", None)])
 async def test_a_name_that_was_heard_only_at_the_end_is_kept(case: Case, end: str, status: int | None) -> None:
     await case.settle(case.said("n2"), end, status)
-    assert (await case.sessions())["n2"].ended_at is not None
+    session = (await case.sessions())["n2"]
+    assert session.ended_at is not None
+    assert (await case.attempt()).session_id == session.session_id
 
 
 async def test_a_session_that_was_open_elsewhere_is_left_alone(case: Case) -> None:
     before = await case.sessions()
     await case.settle(case.said("n1", before["n1"].session_id), "already_active", 1)
     assert await case.sessions() == before
+    assert (await case.attempt()).session_id == before["n1"].session_id
 
 
 async def test_who_does_not_hold_the_attempt_introduces_nobody(case: Case) -> None:

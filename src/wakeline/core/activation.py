@@ -83,7 +83,7 @@ class Activation(msgspec.Struct, frozen=True, array_like=True, gc=False):
     workspace_id: int
     handle: str
     way: str
-    session_id: str | None  # the one to continue
+    session_id: str | None  # the one to continue, and then the one that its harness says it works in
     host: str | None
     thread_id: str | None  # of the first message that it is for
     message_id: str | None

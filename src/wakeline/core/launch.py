@@ -9,15 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from wakeline.core.doorbell import tame
 from wakeline.errors import Forbidden
 
-# Whatever their case, with "=", ":" and quotes read as spaces; each of them sets the permissions of some harness aside.
+# Whatever their case, with "=", ":" and quotes read as spaces; each of them sets the permissions of some harness aside,
+# or lets it approve or trust something without asking.  To name single tools or commands that are allowed is no bypass.
 BYPASSES = (
     "--dangerously",
     "--allow-dangerously",
-    "bypasspermissions",
+    "dangerously_skip_permissions",
+    " bypasspermissions",
     "--yolo",
     "--approval-mode yolo",
     "--full-auto",
@@ -27,9 +30,37 @@ BYPASSES = (
     "--allow-all ",
     "--trust-all-tools",
     "--yes-always",
+    "--approve ",
+    # Claude Code: modes that approve by themselves, in options, settings and agents
+    " acceptedits",
+    "permission-mode auto ",
+    "permissionmode auto ",
+    "defaultmode auto ",
+    "--enable-auto-mode",
+    "claude_code_enable_auto_mode",
+    "claude_code_sandboxed",
+    "enableallprojectmcpservers true",
+    # Codex: `-c` takes any key of its configuration
     "approval_policy never",
     "--ask-for-approval never",
     " -a never ",
+    " -anever ",
+    "--approve-for-me",
+    "--not-so-yolo",
+    "approvals_reviewer auto_review",
+    "approvals_reviewer guardian_subagent",
+    "--ignore-rules",
+    "bypass_hook_trust true",
+    "trust_level trusted",
+    # opencode: OPENCODE_PERMISSION and OPENCODE_CONFIG_CONTENT hold JSON
+    "permission allow ",
+    "{ * allow ",
+    ", * allow ",
+)
+# What means something else to other programs counts only beside the name of this one.
+_NAMED = (
+    (re.compile(r"(?<![\w-])pi(-coding-agent)?(?![\w-])"), (" -a ",)),
+    (re.compile(r"(?<![\w-])opencode(-ai)?(?![\w-])"), (" --auto ",)),
 )
 _SEPARATORS = re.compile(r"[\s=:\"']+")
 PROMPT, SESSION = "{prompt}", "{session}"
@@ -43,9 +74,11 @@ class Program:
 
 def refuse_bypass(command: Sequence[str]) -> None:
     """In one word or in two: an option and its value may be either."""
+    named = " ".join(command).lower()
+    bypasses = (*BYPASSES, *chain.from_iterable(own for program, own in _NAMED if program.search(named)))
     for words in zip(command, (*command[1:], ""), strict=False):
         said = f" {_SEPARATORS.sub(' ', ' '.join(words))} ".lower()
-        if any(bypass in said for bypass in BYPASSES):
+        if any(bypass in said for bypass in bypasses):
             raise Forbidden(
                 "PERMISSION_BYPASS_REFUSED",
                 f"{tame(' '.join(words).strip())!r} would set the harness's permissions aside.",

@@ -271,7 +271,7 @@ def is_awake(picture: Picture, handle: str, rules: ActivationRules) -> bool:
     return any(one.handle == handle and is_beating(one, picture.now, silent) for one in picture.sessions.values())
 
 
-def tell(picture: Picture, row: Activation, session_id: str | None = None) -> None:
+def tell(picture: Picture, row: Activation) -> None:
     """One row of the log for each attempt that has come to an end, with the session that it continued or began."""
-    data = {"way": row.way, "result": row.result, "reason": row.reason, "session_id": session_id}
+    data = {"way": row.way, "result": row.result, "reason": row.reason, "session_id": row.session_id}
     picture.append(SETTLED, PRINCIPAL_STREAM + row.handle, 0, SYSTEM, row.activation_id, data)

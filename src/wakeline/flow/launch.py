@@ -155,7 +155,7 @@ class StartActivation(msgspec.Struct, frozen=True):
             lease_until=(row.started_at or picture.now) + time,
         )
         if self.session is not None:
-            introduce(picture, row, self.session)
+            row = _replace(row, session_id=introduce(picture, row, self.session).session_id)
         picture.put_activation(row)
         return Settled(stale=False, activation=row)
 
@@ -189,11 +189,10 @@ class SettleActivation(msgspec.Struct, frozen=True):
         if row is None:
             return Settled(stale=True, activation=None)
         row = _replace(row, exit_status=self.exit_status, output=self.output)
-        session_id = row.session_id
         if self.session is not None and self.end != Result.ALREADY_ACTIVE:  # else it is somebody else's
-            session_id = part(picture, row, self.session).session_id
+            row = _replace(row, session_id=part(picture, row, self.session).session_id)
         result, reason = self._judge(picture, row)
-        settle(picture, row, result, reason, self.rules, self.human, session_id)
+        settle(picture, row, result, reason, self.rules, self.human)
         return Settled(stale=False, activation=picture.activations[row.activation_id])
 
     def _judge(self, picture: Picture, row: Activation) -> tuple[Result, str | None]:
@@ -295,12 +294,10 @@ def settle(
     reason: str | None,
     rules: ActivationRules,
     human: str | None = None,
-    session_id: str | None = None,
 ) -> None:
-    """`session_id`: the one that was begun, where that is known."""
     row = _replace(row, result=result, reason=reason, lease_owner=None, lease_until=None, settled_at=picture.now)
     picture.put_activation(row)
-    tell(picture, row, session_id or row.session_id)
+    tell(picture, row)
     dormancy = picture.dormancies.get(row.handle) or undisturbed(row.workspace_id, row.handle)
     if reason == UNREAD or (result is Result.FAILED and reason not in _INNOCENT):
         _fail(picture, row, dormancy, rules, human)

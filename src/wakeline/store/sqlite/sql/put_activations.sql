@@ -1,5 +1,6 @@
 INSERT INTO activations ({activation}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (activation_id) DO UPDATE SET
+  session_id = coalesce(excluded.session_id, activations.session_id),
   result = excluded.result, reason = excluded.reason, lease_owner = excluded.lease_owner,
   lease_until = excluded.lease_until, fence = excluded.fence, pid = excluded.pid,
   pid_started_at = excluded.pid_started_at, exit_status = excluded.exit_status, output = excluded.output,
