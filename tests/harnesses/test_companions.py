@@ -137,10 +137,10 @@ def test_a_prompt_that_waits_for_the_bridge_is_answered_though_a_doorbell_rings(
 @pytest.mark.parametrize("resumed", [False, True], ids=["begun", "resumed"])
 def test_a_run_takes_a_doorbell_that_is_early_into_its_only_turn(stage: Stage, resumed: bool) -> None:  # noqa: FBT001 - a case
     """`opencode run` looks no more when its session was idle once.  pi has no seat then."""
-    mark, words = next(MARKS), ("run", "--format", "json")
+    mark, words = next(MARKS), ["run", "--format", "json"]
     if resumed:
         first = json.loads(stage.world.run(*words, "good morning").splitlines()[0])
-        words = (*words, "--session", first["sessionID"])
+        words += ["--session", first["sessionID"]]
     stage.bridge.greeting = mark
     before = len(stage.world.model.requests)
     stage.world.run(*words, "what is new?")
