@@ -23,6 +23,8 @@ class StandInBridge:
         self.path = path
         self.announcement: Line = {"text": None, "marks": []}
         self.handover: str | None = None
+        self.silent = False  # turns that begin are not answered
+        self.greeting: str | None = None  # the mark of a doorbell that is rung as soon as a session has a seat
         self._said: list[Line] = []
         self._seats: dict[str, socket.socket] = {}
         self._changed = threading.Condition()
@@ -72,7 +74,9 @@ class StandInBridge:
                     native_id = line["native_id"]
                     self._seats[native_id] = connection
                     _tell(connection, type="welcome", session_id="S", handle="@bob", doorbell=self.handover)
-                if line["type"] == "turn_started":
+                    if self.greeting is not None:
+                        _tell(connection, **_ring(self.greeting))
+                if line["type"] == "turn_started" and not self.silent:
                     _tell(connection, type="announce", **self.announcement)
                 with self._changed:
                     self._said.append({**line, "native_id": native_id})
@@ -93,8 +97,7 @@ class StandInBridge:
     def ring(self, native_id: str, mark: str, *, policy: str = "immediate") -> Line:
         """Ring, and answer what came of it."""
         after = self.length
-        text = f"Wakeline: you have 1 unread message. ({mark})"
-        _tell(self._seats[native_id], type="ring", id=mark, mark=mark, text=text, policy=policy)
+        _tell(self._seats[native_id], **_ring(mark, policy))
         return self.wait_for("rung", after, id=mark)
 
     def wait_for(self, kind: str, after: int = 0, **fields: Any) -> Line:
@@ -110,6 +113,11 @@ class StandInBridge:
         with self._changed:
             assert self._changed.wait_for(look, WAIT_SECONDS), self._said[-10:]
         return found[0]
+
+
+def _ring(mark: str, policy: str = "immediate") -> Line:
+    text = f"Wakeline: you have 1 unread message. ({mark})"
+    return {"type": "ring", "id": mark, "mark": mark, "text": text, "policy": policy}
 
 
 def _tell(connection: socket.socket, **line: Any) -> None:

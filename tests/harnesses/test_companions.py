@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -117,6 +118,36 @@ def test_unread_mail_is_announced_with_the_humans_prompt(stage: Stage) -> None:
     scene.bridge.announcement = {"text": f"Wakeline: you have mail ({mark})", "marks": [mark]}
     assert mark in scene.session.prompt("what is new?").news
     scene.processed(mark)
+
+
+@pytest.mark.guarantee("G-PI-OPENCODE-HUMAN-FIRST")
+@pytest.mark.long
+def test_a_prompt_that_waits_for_the_bridge_is_answered_though_a_doorbell_rings(stage: Stage) -> None:
+    scene, mark, after = stage(), next(MARKS), stage.bridge.length
+    scene.bridge.silent = True
+    scene.session.terminal.submit("what is new?")
+    scene.bridge.wait_for("turn_started", after)
+    scene.ring(mark)
+    scene.processed(mark, after)
+    assert scene.model.wait("what is new?").session == scene.native_id
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stage", ["opencode"], indirect=True)
+@pytest.mark.parametrize("resumed", [False, True], ids=["begun", "resumed"])
+def test_a_run_takes_a_doorbell_that_is_early_into_its_only_turn(stage: Stage, resumed: bool) -> None:  # noqa: FBT001 - a case
+    """`opencode run` looks no more when its session was idle once.  pi has no seat then."""
+    mark, words = next(MARKS), ["run", "--format", "json"]
+    if resumed:
+        first = json.loads(stage.world.run(*words, "good morning").splitlines()[0])
+        words += ["--session", first["sessionID"]]
+    stage.bridge.greeting = mark
+    before = len(stage.world.model.requests)
+    stage.world.run(*words, "what is new?")
+    assert stage.bridge.wait_for("rung")["detail"] == "for the next prompt"
+    [turn] = [one for one in stage.world.model.turns() if one.number > before]
+    assert mark in turn.news
+    assert "what is new?" in turn.news
 
 
 @pytest.mark.guarantee("G-PI-OPENCODE-WAKE")

@@ -3,6 +3,9 @@
 opencode has no lock on a session, and a prompt through another process than the one that shows it would be written
 where nobody looks.  So a session counts as a server's only when that server's own events told of it: it was made there,
 or had a turn there.  Where the plugin is installed (`harnesses/opencode`), it looks after the sessions instead.
+
+An event is told once.  So a call that a busy server does not answer in time never costs us the stream of events: what
+it was for is asked again at the next sign of life.
 """
 
 from __future__ import annotations
@@ -51,6 +54,7 @@ class OpencodeServed:
         self._servers = tuple(servers)
         self._register = register
         self._known: dict[str, tuple[OpencodeServer, ServedSession]] = {}  # by the harness's own id
+        self._unmet: dict[str, OpencodeServer] = {}  # sessions that a server told of, and nobody could look at yet
         self._parents: dict[str, str] = {}  # a subagent's session → the session that it works for
         self._told: dict[str, float] = {}  # when a session's presence was last repeated
         self._report: Report | None = None
@@ -145,24 +149,32 @@ class OpencodeServed:
         while True:
             with contextlib.suppress(OpencodeFailure):
                 async for event in server.events():
-                    kind, properties = event.get("type", ""), event.get("properties", {})
-                    if kind == _CONNECTED:
-                        self._doubt(server)
-                    if kind in _ALIVE:
-                        await self._refresh(server, sessions())
-                    else:
-                        await self._hear(server, kind, properties)
+                    await self._take(server, sessions, event)
             await self._tell(_unknown(served) for served in self._of(server))
             self._told.clear()
             await asyncio.sleep(AGAIN_SECONDS)
 
+    async def _take(self, server: OpencodeServer, sessions: Sessions, event: Mapping[str, Any]) -> None:
+        kind = event.get("type", "")
+        if kind == _CONNECTED:
+            self._doubt(server)
+        try:
+            if kind in _ALIVE:
+                await self._refresh(server, sessions())
+            else:
+                await self._hear(server, kind, event.get("properties", {}))
+        except OpencodeFailure:
+            self._doubt(server)
+
     def _doubt(self, server: OpencodeServer) -> None:
-        """We have not followed it until now: its sessions' histories tell what that has cost."""
+        """We have not followed it until now, or it did not answer: its sessions' histories tell what that has cost."""
         for served in self._of(server):
             served.recalled = False
 
     async def _refresh(self, server: OpencodeServer, sessions: Iterable[Session]) -> None:
         """Who is there, and how they are: at every sign of life, because sessions come without an event of theirs."""
+        for native_id in [native_id for native_id, owner in self._unmet.items() if owner is server]:
+            await self._meet(server, native_id)
         for session in sessions:
             if session.harness == HARNESS and session.transport == TRANSPORT:
                 await self._find(session)
@@ -229,19 +241,25 @@ class OpencodeServed:
 
     async def _meet(self, server: OpencodeServer, native_id: str) -> None:
         """A session of this server that we have not heard of: register it as its agent's, if it has one."""
+        self._unmet[native_id] = server
         info = await server.session(native_id)
-        if info is None or info.get("parentID"):
-            return
-        config = await server.config(info["directory"])
-        token = token_of(config)
-        if token is None or has_companion(config):
-            return
+        token = None if info is None or info.get("parentID") else await self._token(server, info["directory"])
+        if info is None or token is None or await self._seat(server, info, token):
+            self._unmet.pop(native_id, None)
+
+    async def _token(self, server: OpencodeServer, directory: str) -> str | None:
+        config = await server.config(directory)
+        return None if has_companion(config) else token_of(config)
+
+    async def _seat(self, server: OpencodeServer, info: Mapping[str, Any], token: str) -> bool:
+        """Is that settled, with a seat or without?"""
         try:
             welcome = await self._register(_hello(info, token))
         except WakelineError as error:
             _log.warning("a session of opencode at %s has no seat: %s", server.url, error.message)
-            return
-        self._known[native_id] = (server, ServedSession(welcome.session_id, native_id, info["directory"]))
+            return not error.retryable
+        self._known[info["id"]] = (server, ServedSession(welcome.session_id, info["id"], info["directory"]))
+        return True
 
     async def _poke(self, server: OpencodeServer, served: ServedSession) -> None:
         for letter in served.stranded():

@@ -5,6 +5,7 @@ Everything that can go wrong between us and it is one exception with a reason; t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from http import HTTPStatus
 from typing import Any
@@ -16,6 +17,7 @@ from wakeline.core.parcel import bounded
 
 USER = "opencode"
 CALL_SECONDS = 10
+GREETING_SECONDS = 1  # it answers within milliseconds
 SILENCE_SECONDS = 45  # it says at least that it is alive every ten
 LINE_BYTES = 1 << 24  # an event may hold a whole diff
 
@@ -35,6 +37,7 @@ class OpencodeServer:
         self.url = url.rstrip("/")
         self._headers = {"Authorization": aiohttp.encode_basic_auth(USER, password)} if password else {}
         self._session: aiohttp.ClientSession | None = None
+        self._patience = GREETING_SECONDS
 
     async def close(self) -> None:
         if self._session is not None:
@@ -75,15 +78,25 @@ class OpencodeServer:
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
         """What happens in all directories of this server, until it goes away."""
-        limits = aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS)
         try:
-            async with self._http().get(f"{self.url}/global/event", timeout=limits) as answer:
+            async with await self._follow() as answer:
                 await self._check(answer)
                 async for line in answer.content:
                     if line.startswith(b"data:"):
                         yield _decode(line[5:]).get("payload", {})
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError, msgspec.DecodeError) as error:
             raise OpencodeFailure("unreachable", f"{type(error).__name__}: {error}") from error
+
+    async def _follow(self) -> aiohttp.ClientResponse:
+        """A starting opencode takes requests that it never answers: so wait briefly, and longer the next time."""
+        limits = aiohttp.ClientTimeout(total=None, sock_read=SILENCE_SECONDS)
+        patience, self._patience = self._patience, GREETING_SECONDS
+        try:
+            async with asyncio.timeout(patience):
+                return await self._http().get(f"{self.url}/global/event", timeout=limits)
+        except TimeoutError:
+            self._patience = min(2 * patience, SILENCE_SECONDS)
+            raise
 
     async def _find(self, path: str) -> dict[str, Any] | None:
         try:

@@ -6,10 +6,13 @@
  * rejected permission ends the turn without a look at new messages.  So what the model has not seen when the session
  * becomes idle is prompted again under the same id.  After Esc it is not: it is in the history, and the human's next
  * prompt shows it.
+ *
+ * opencode answers the prompt with the newest date, and with it those that are stored by then.  A prompt is dated when
+ * it comes, and stored when the plugins have seen it: one that a doorbell overtakes meanwhile would never be answered.
  */
 
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { Seat } from "../companion/seat.js";
 import { configure } from "../companion/settings.js";
 import { isOurs, letterOf } from "./letter.js";
@@ -29,10 +32,12 @@ class Chair {
   turn = null;
   answer = null; // the newest message of the assistant
   handover = null; // what was unread when the session began: mail to oneself never rings
+  awaited; // the prompt that `opencode run` was started with has yet to come
 
-  constructor(id, seat) {
+  constructor(id, seat, awaited) {
     this.id = id;
     this.seat = seat;
+    this.awaited = awaited;
   }
 
   look() {
@@ -46,6 +51,7 @@ class Chair {
   }
 
   keep(id, at) {
+    if (!isOurs(id)) this.awaited = false;
     this.stored.set(id, at);
     if (this.stored.size > MOST_STORED) this.stored.delete(this.stored.keys().next().value);
   }
@@ -73,13 +79,15 @@ class Desk {
   #client;
   #directory;
   #settings;
+  #words; // that started this process
   #chairs = new Map();
   #roots = new Map(); // session → the session that it is a part of
 
-  constructor(client, directory, settings) {
+  constructor(client, directory, settings, words) {
     this.#client = client;
     this.#directory = directory;
     this.#settings = settings;
+    this.#words = words;
   }
 
   close() {
@@ -124,7 +132,7 @@ class Desk {
         if (first) chair.handover = welcome.doorbell ?? null;
       },
     );
-    const chair = new Chair(id, seat);
+    const chair = new Chair(id, seat, isLone(this.#words));
     this.#chairs.set(id, chair);
     if (this.#chairs.size > MOST_SEATS) this.#remove(this.#chairs.keys().next().value);
     chair.look();
@@ -153,9 +161,9 @@ class Desk {
   }
 
   /** The session that the human opened with the program: nothing else tells of it before its next prompt. */
-  async greet(words) {
-    const continued = words.some((word) => word === "-c" || word === "--continue");
-    const id = named(words) ?? (continued ? await this.#newest() : null);
+  async greet() {
+    const continued = this.#words.some((word) => word === "-c" || word === "--continue");
+    const id = named(this.#words) ?? (continued ? await this.#newest() : null);
     if (id !== null) await this.#chair(id);
   }
 
@@ -171,7 +179,7 @@ class Desk {
     chair.handover = null; // a doorbell tells of all that is unread
     const letter = letterOf(ring.mark, ring.text);
     const found = await this.#client.session.message({ path: { id: chair.id, messageID: letter.id } });
-    letter.quiet = ring.policy !== "immediate" || chair.interrupted;
+    letter.quiet = ring.policy !== "immediate" || chair.interrupted || chair.awaited;
     chair.letters.set(ring.mark, letter);
     const result = found.data ? await this.#resume(chair, letter) : await this.#prompt(chair, letter, letter.quiet);
     if (result.result !== "accepted") chair.letters.delete(ring.mark);
@@ -186,7 +194,7 @@ class Desk {
     for (const { info } of messages) if (info.role === "assistant" && info.time.completed) chair.show(info.parentID);
     if (letter.shown) return { result: "accepted", detail: "already answered" };
     await this.#withdraw(chair, letter);
-    return await this.#prompt(chair, letter, false);
+    return await this.#prompt(chair, letter, chair.awaited);
   }
 
   async #prompt(chair, letter, quiet) {
@@ -199,7 +207,8 @@ class Desk {
       ...(session.agent && { agent: session.agent }),
       ...(model && { model }),
       ...(session.model?.variant && session.model.variant !== "default" && { variant: session.model.variant }),
-      parts: [{ id: letter.part, type: "text", text: letter.text }],
+      // A session is named after its first prompt that is not synthetic.
+      parts: [{ id: letter.part, type: "text", text: letter.text, ...(chair.awaited && { synthetic: true }) }],
     };
     const path = { id: chair.id };
     const answer = quiet
@@ -279,6 +288,7 @@ class Desk {
     const prompt = parts.map((part) => part.text ?? "").join("\n");
     const marks = chair.unseen().map(([mark]) => mark); // in the history already: not to be announced again
     const said = await chair.seat.started(message.id, [...marks, prompt].join("\n"));
+    message.time.created = Date.now(); // a doorbell may have rung meanwhile
     const text = said?.text ?? (marks.length === 0 ? chair.handover : null);
     if (!text) return;
     chair.handover = null;
@@ -327,11 +337,17 @@ function failed(reason, detail) {
 
 /** The words that started this process.  Plugins run in a worker, whose own are others. */
 function words() {
-  try {
-    return readFileSync("/proc/self/cmdline", "utf8").split("\0");
-  } catch {
-    return execFileSync("ps", ["-o", "args=", "-p", String(process.pid)], { encoding: "utf8" }).trim().split(/\s+/);
-  }
+  if (existsSync("/proc/self/cmdline")) return readFileSync("/proc/self/cmdline", "utf8").split("\0");
+  return execFileSync("ps", ["-o", "args=", "-p", String(process.pid)], { encoding: "utf8" }).trim().split(/\s+/);
+}
+
+/**
+ * `opencode run PROMPT`, where nobody sits.  It looks no more when its session was idle once, and would then let a
+ * question for a permission wait for ever; so no turn may be over before the one of its prompt.
+ */
+function isLone(words) {
+  const command = words.find((word, at) => at > 0 && !word.startsWith("-") && words[at - 1] !== "--log-level");
+  return command === "run" && !words.some((word) => ["-i", "--interactive", "--mini"].includes(word));
 }
 
 /** `opencode -s ID`: the session that the terminal shows from the start. */
@@ -355,8 +371,8 @@ function quietly(work) {
 const server = async ({ client, directory }, options) => {
   const settings = configure(import.meta.url, options);
   if (settings === null) return {};
-  const desk = new Desk(client, directory, settings);
-  setTimeout(quietly(() => desk.greet(words())), 0); // not before opencode has finished loading us
+  const desk = new Desk(client, directory, settings, (await quietly(words)()) ?? []);
+  setTimeout(quietly(() => desk.greet()), 0); // not before opencode has finished loading us
   return {
     event: quietly(({ event }) => desk.hear(event)),
     "chat.message": quietly((input, output) => desk.compose(input, output)),
