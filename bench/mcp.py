@@ -57,6 +57,7 @@ class Contender:
 
     def __init__(self, server: ServerProcess, era: str, tool: str, seconds: float, agents: list[Any]) -> None:
         self._server, self._seconds = server, seconds
+        self._session, self._reader = Session(server), agents[0].token
         self._requests = [[self._request(era, tool, agent, agents[number - 1])] for number, agent in enumerate(agents)]
 
     def _request(self, era: str, tool: str, agent: Any, other: Any) -> bytes:
@@ -69,7 +70,9 @@ class Contender:
         return request(agent.token, {"method": "tools/call", "params": params}, Mcp_Session_Id=session)
 
     def __call__(self) -> float:
-        return isolated(load.drive, port_of(self._server), self._requests, self._seconds, 200).rate
+        rate = isolated(load.drive, port_of(self._server), self._requests, self._seconds, 200).rate
+        self._session.settle(self._reader)
+        return rate
 
 
 def measure(plan: Plan) -> list[Figure]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -15,6 +15,7 @@ T = TypeVar("T")
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _nul = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")  # JSON's only spelling of it; escaped backslashes may stand before
 _encode = msgspec.json.Encoder().encode
+_unasked: dict[type, Any] = {}  # what requests without a query ask: the same each time, and nobody changes it
 MAX_WHOLE = 2**53  # from there on a float has no units
 
 
@@ -71,19 +72,27 @@ def _whole(value: Any) -> Any:
 
 
 def parse_query(kind: type[T], query_string: bytes) -> T:
+    if not query_string and kind in _unasked:
+        return cast("T", _unasked[kind])
     pairs = _pairs(query_string) if query_string else []
     fields = dict(pairs)
     if len(fields) < len(pairs):
         raise InvalidArgument("INVALID_ARGUMENT", "A query parameter is given twice.", "Give each one once.")
-    try:
-        parsed = msgspec.convert(fields, kind, strict=False)
-    except msgspec.ValidationError as error:
-        raise InvalidArgument("INVALID_ARGUMENT", f"The query is not as described: {error}.") from error
+    parsed = _query(kind, fields)
     if any("\0" in value for value in fields.values()):
         raise InvalidArgument("INVALID_ARGUMENT", "A query parameter contains a NUL character.", "Leave it out.")
     if any(getattr(parsed, name) is None for name in fields):  # the word "null", read as one
         raise InvalidArgument("INVALID_ARGUMENT", "A query parameter cannot be null.", "Leave it out.")
+    if not query_string:
+        _unasked[kind] = parsed
     return parsed
+
+
+def _query(kind: type[T], fields: dict[str, str]) -> T:
+    try:
+        return msgspec.convert(fields, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidArgument("INVALID_ARGUMENT", f"The query is not as described: {error}.") from error
 
 
 def _pairs(query_string: bytes) -> list[tuple[str, str]]:
