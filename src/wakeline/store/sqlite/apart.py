@@ -4,11 +4,11 @@ Two busy threads of one interpreter wait for each other more than they work: the
 did a third of what the loop does without one.  Here the loop only packs commands and unpacks answers.
 
 A frame is a length and a pickle; both ends are the same program, and nobody else has the socket.  Commands go in frames
-of whatever was submitted in one turn of the loop; the writer takes all the frames that wait as one batch and answers
-them in order, so that nothing needs a number.  Where a batch was followed up, the answers go out before the commit, as
-a draft, so that the server can prepare what comes next while the disk works; a short frame after the commit says that
-they hold, or what holds instead.  A large batch is committed behind the next one (`commits.py`); answers still go out
-in order, each after its own commit.
+of whatever was submitted in one turn of the loop, or of enough; the writer takes all the frames that wait as one batch
+and answers them in order, so that nothing needs a number.  Where a batch was followed up, the answers go out before the
+commit, as a draft, so that the server can prepare what comes next while the disk works; a short frame after the commit
+says that they hold, or what holds instead.  A large batch is committed behind the next one (`commits.py`); answers
+still go out in order, each after its own commit.
 
 - The server dies, however: the writer reads the end of its input, after the transaction that is under way, and ends.
 - The writer dies: what it was sent may or may not be written, and its senders are told so (`outcome: unknown`); an
@@ -47,6 +47,7 @@ BUFFER_BYTES = 1 << 20
 # Of so many that were asked at once, the commit goes on behind the next ones; fewer do not pay for the other thread.
 BEHIND = 64
 MANY = 128  # in one transaction: then there is a next one to decide meanwhile, and its sync costs each little
+ENOUGH = 32  # to be sent before the loop's turn ends: the writer begins while the server still hears the others
 # The thread that commits wants the interpreter for a moment only, and whoever it answers has waited for long.
 SWITCH_SECONDS = 0.0001
 AGAIN_SECONDS = 1.0  # before a third writer, when the second did not even begin
@@ -196,6 +197,8 @@ class ProcessWriter:
         if not self._waiting:
             self._loop.call_soon(self._flush)
         self._waiting.append((asked, future))
+        if len(self._waiting) >= ENOUGH:
+            self._flush()
         return future
 
     async def close(self) -> None:
