@@ -144,6 +144,8 @@ class Terminal:
         until = time.monotonic() + timeout
         while not wanted(screen := self.screen):
             if time.monotonic() > until or not self.alive:
+                if wanted(screen := self.screen):  # it may be the end that was waited for
+                    return screen
                 raise TerminalTimeout(f"{complaint}:\n{screen}")
             time.sleep(LOOK_SECONDS)
         return screen
