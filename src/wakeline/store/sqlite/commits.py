@@ -253,7 +253,7 @@ class Commits:
     def _decide(
         self, workspace_id: int, commands: Sequence[Command[Any]], now: int, before: Picture | None = None
     ) -> tuple[Picture, list[Any]]:
-        picture = Picture(self._loader.load(workspace_id, needs_of(commands), now))
+        picture = Picture(self._loader.load(workspace_id, needs_of(commands), now, before))
         if before is not None:
             picture.inherit(before)
         return picture, decide_all(commands, picture)

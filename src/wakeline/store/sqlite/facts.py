@@ -112,12 +112,15 @@ class Loader:
         known = self._known.get(workspace_id)
         return known.facts(needs, now) if known is not None and known.lacks(needs) is None else None
 
-    def load(self, workspace_id: int, needs: Needs, now: int) -> Facts:
+    def load(self, workspace_id: int, needs: Needs, now: int, before: Picture | None = None) -> Facts:
+        """`before` was written in the same transaction and is not learned yet."""
         needs.messages |= needs.receipts_of | {message_id for message_id, _ in needs.receipts}
         known = self._known.get(workspace_id)
+        if known is not None and before is not None:
+            known.distrust(before.changes)
         lacked = needs if known is None else known.lacks(needs)
         if known is not None and lacked is None:
-            return known.facts(needs, now)
+            return known.facts(needs, now, before=before)
         read = self._read(workspace_id, lacked or needs, now)
         if known is None:
             known = self._known[workspace_id] = Known(read.workspace)

@@ -3,7 +3,8 @@
 One server owns the file and one process writes it, so what was read stays true until we change it ourselves.  After
 anything but a committed batch (a chore, a failure, another program's write) all of this is forgotten.  Kept is what
 nearly every post asks for: principals, who holds a role, threads with all of their members, and a sender's bucket,
-grants, blocks and causes.
+grants, blocks and causes.  And what planning a wake asks for while nothing of its subscription is open: the
+subscription, its cursor and its owner's budget.
 """
 
 from __future__ import annotations
@@ -14,14 +15,19 @@ from typing import Any
 
 import msgspec
 
+from wakeline.core.allowance import bucket_name
+from wakeline.core.cursor import Cursor
+from wakeline.core.delivery import Delivery
 from wakeline.core.log import Workspace
 from wakeline.core.picture import Changes, Facts, Needs, Picture
 from wakeline.core.principal import Principal
 from wakeline.core.records import Block, Bucket, Cause, Grant
+from wakeline.core.subscription import Subscription
 from wakeline.core.thread import Member, Thread
+from wakeline.core.wake import PLANNED, Wake
 
 _replace = msgspec.structs.replace
-_KEPT = ("handles", "roles", "guests", "threads", "audience_keys", "senders")
+_KEPT = ("handles", "roles", "guests", "threads", "audience_keys", "senders", "plans", "cursors")
 _others = attrgetter(*(name for name in Needs.__struct_fields__ if name not in _KEPT))
 
 
@@ -35,12 +41,23 @@ class _Sender:
         self.causes: dict[str, Cause] = {}  # by session
 
 
+class _Plan:
+    __slots__ = ("open", "subscription")
+
+    def __init__(self, subscription: Subscription) -> None:
+        self.subscription = subscription
+        self.open: set[int | str] = set()  # wakes that wait or are held, by log_id, and deliveries under way
+
+
 class Known:
     """Of a key that is in one of these, everything is known; None says that there is no such row."""
 
     __slots__ = (
+        "_budgets",
+        "_cursors",
         "_holders",
         "_members",
+        "_plans",
         "_principals",
         "_senders",
         "_thread_ids",
@@ -58,6 +75,9 @@ class Known:
         self._thread_ids: dict[str, str | None] = {}  # by audience key
         self._members: dict[str, dict[str, Member]] = {}
         self._senders: dict[str, _Sender] = {}
+        self._plans: dict[str, _Plan] = {}  # by subscription
+        self._budgets: dict[str, Bucket | None] = {}  # of the owners of those
+        self._cursors: dict[tuple[str, str, str], Cursor | None] = {}
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
@@ -69,7 +89,9 @@ class Known:
             and needs.threads <= self._threads.keys()
             and needs.audience_keys <= self._thread_ids.keys()
             and needs.senders <= self._senders.keys()
+            and needs.cursors <= self._cursors.keys()
             and all(self._is_member(thread_id, handle) for thread_id, handle in needs.guests)
+            and all(map(self._is_quiet, needs.plans))
         ):
             return None
         return _replace(
@@ -82,16 +104,26 @@ class Known:
             threads=needs.threads - self._threads.keys(),
             audience_keys=needs.audience_keys - self._thread_ids.keys(),
             senders=needs.senders - self._senders.keys(),
+            plans={subscription_id for subscription_id in needs.plans if not self._is_quiet(subscription_id)},
+            cursors=needs.cursors - self._cursors.keys(),
         )
+
+    def _is_quiet(self, subscription_id: str) -> bool:
+        """Nothing of it waits or is under way, so that planning asks for no wakes, deliveries or threads."""
+        plan = self._plans.get(subscription_id)
+        return plan is not None and not plan.open
 
     def _is_member(self, thread_id: str, handle: str) -> bool:
         """Of somebody who is in a thread nobody asks whether they had a glimpse of it."""
         member = self._members.get(thread_id, {}).get(handle)
         return member is not None and member.left_at is None
 
-    def facts(self, needs: Needs, now: int, read: Facts | None = None) -> Facts:
-        """What was asked for, together with what was read only now."""
-        facts = Facts(now, self._workspace) if read is None else read
+    def _after(self, picture: Picture) -> Workspace:
+        return _replace(self._workspace, last_log_id=picture.last_log_id, version=self._workspace.version + 1)
+
+    def facts(self, needs: Needs, now: int, read: Facts | None = None, before: Picture | None = None) -> Facts:
+        """What was asked for, together with what was read only now.  `before` was written and is not learned yet."""
+        facts = read or Facts(now, self._workspace if before is None else self._after(before))
         threads = list(self._asked_threads(needs))
         senders = [self._senders[handle] for handle in needs.senders]
         holders = [(role, handle) for role in needs.roles for handle in self._holders[role]]
@@ -106,7 +138,20 @@ class Known:
         facts.causes = [row for sender in senders for row in sender.causes.values()]
         # Others than senders have buckets too, and those are read each time.
         facts.buckets = [*(sender.bucket for sender in senders if sender.bucket is not None), *facts.buckets]
+        if needs.cursors:
+            cursors = [self._cursors[key] for key in needs.cursors]
+            facts.cursors = [row for row in cursors if row is not None]
+        if needs.plans:
+            self._add_plans(facts, needs)
         return facts
+
+    def _add_plans(self, facts: Facts, needs: Needs) -> None:
+        quiet = [self._plans[one].subscription for one in needs.plans if self._is_quiet(one)]
+        owners = [self._principals[row.handle] for row in quiet]
+        budgets = [self._budgets[bucket_name(row.handle)] for row in quiet]
+        facts.subscriptions = [*quiet, *facts.subscriptions]
+        facts.principals = [*(row for row in owners if row is not None), *facts.principals]
+        facts.buckets = [*(row for row in budgets if row is not None), *facts.buckets]
 
     def _asked_threads(self, needs: Needs) -> Iterator[Thread]:
         for thread_id in (*needs.threads, *(self._thread_ids[key] for key in needs.audience_keys)):
@@ -127,6 +172,7 @@ class Known:
         self._thread_ids.update(dict.fromkeys(lacked.audience_keys))
         self._senders.update((handle, _Sender()) for handle in lacked.senders)
         self._holders.update((role, []) for role in lacked.roles)
+        self._cursors.update(dict.fromkeys(lacked.cursors))
         for role, handle in facts.role_holders:
             self._holders[role].append(handle)
         self._principals.update((row.handle, row) for row in facts.principals)
@@ -135,16 +181,32 @@ class Known:
         self._keep_members(facts.members)
         self._keep_rights(facts.grants, facts.blocks, facts.buckets)
         self._keep_causes(facts.causes)
+        self._cursors.update(((row.consumer_id, row.stream_name, row.subject_id), row) for row in facts.cursors)
+        if lacked.plans:
+            self._read_plans(lacked.plans, facts)
         self.learned += sum(map(len, (lacked.handles, lacked.threads, lacked.audience_keys, lacked.senders)))
         self.learned += _count(facts)
+
+    def _read_plans(self, subscription_ids: set[str], facts: Facts) -> None:
+        for subscription in facts.subscriptions:
+            if subscription.subscription_id in subscription_ids:
+                self._plans[subscription.subscription_id] = _Plan(subscription)
+                self._principals.setdefault(subscription.handle, None)
+                self._budgets.setdefault(bucket_name(subscription.handle), None)
+        self._budgets.update((row.sender, row) for row in facts.buckets if row.sender in self._budgets)
+        self._keep_open(facts.wakes, facts.deliveries)
+
+    def distrust(self, changes: Changes) -> None:
+        """This was written and is not learned yet, so what it touches must be read."""
+        if changes.subscriptions or changes.wakes or changes.deliveries or changes.principals:
+            self._plans.clear()
 
     def wrote(self, picture: Picture) -> None:
         """This batch was committed."""
         changes = picture.changes
         if not changes:
             return
-        workspace = self._workspace
-        self._workspace = _replace(workspace, last_log_id=picture.last_log_id, version=workspace.version + 1)
+        self._workspace = self._after(picture)
         self._principals.update(changes.principals)
         if changes.principals:
             self._holders.clear()  # rare, and read again in no time
@@ -153,6 +215,7 @@ class Known:
         self._keep_members(changes.members.values())
         self._keep_rights(changes.grants.values(), changes.blocks.values(), changes.buckets.values())
         self._keep_causes(changes.causes.values())
+        self._keep_plans(changes)
         self.learned += _count(changes)
 
     def _keep_thread(self, thread: Thread) -> None:
@@ -188,6 +251,26 @@ class Known:
             if bucket.sender in self._senders:
                 self._senders[bucket.sender].bucket = bucket
 
+    def _keep_plans(self, changes: Changes) -> None:
+        """Of what was asked for; the rest will be read when it is."""
+        self._cursors.update((key, row) for key, row in changes.cursors.items() if key in self._cursors)
+        self._budgets.update((name, row) for name, row in changes.buckets.items() if name in self._budgets)
+        for subscription_id, row in changes.subscriptions.items():
+            if subscription_id in self._plans:
+                self._plans[subscription_id].subscription = row
+        self._keep_open(changes.wakes.values(), changes.deliveries.values())
+
+    def _keep_open(self, wakes: Iterable[Wake], deliveries: Iterable[Delivery]) -> None:
+        for wake in wakes:
+            self._mark(wake.subscription_id, wake.log_id, is_open=wake.state in PLANNED)
+        for delivery in deliveries:
+            self._mark(delivery.subscription_id, delivery.delivery_id, is_open=delivery.outcome is None)
+
+    def _mark(self, subscription_id: str, what: int | str, *, is_open: bool) -> None:
+        plan = self._plans.get(subscription_id)
+        if plan is not None:
+            (plan.open.add if is_open else plan.open.discard)(what)
+
     def _keep_causes(self, causes: Iterable[Cause]) -> None:
         for cause in causes:
             if cause.handle in self._senders:
@@ -196,6 +279,7 @@ class Known:
 
 def _count(rows: Facts | Changes) -> int:
     kept: tuple[Any, ...] = (
-        rows.principals, rows.threads, rows.members, rows.grants, rows.blocks, rows.buckets, rows.causes,
+        rows.principals, rows.threads, rows.members, rows.grants, rows.blocks, rows.buckets, rows.causes, rows.cursors,
+        rows.subscriptions, rows.wakes, rows.deliveries,
     )  # fmt: skip
     return sum(map(len, kept))
