@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -7,10 +8,12 @@ import subprocess
 import uuid
 from pathlib import Path
 
+import asyncpg
 import pytest
 import toon_format
 
 import wakeline
+from tests.databases import fresh_postgres, until_alone
 from tests.faces.command_line import Shell
 from wakeline.faces.cli.commands import INDEX
 from wakeline.testing.server import ServerProcess
@@ -204,6 +207,37 @@ def test_copies_of_postgresql_are_made_by_postgresql(human: Shell, tmp_path: Pat
     refused = shared.run("backup", str(tmp_path / "copy.db"), "-o", "json")
     assert (refused.code, refused.error()["code"]) == (1, "NOT_SQLITE")
     assert "pg_dump" in refused.error()["hint"]
+
+
+@pytest.mark.guarantee("G-EPOCH")
+def test_a_restored_copy_of_postgresql_gets_a_new_epoch_while_no_node_runs(tmp_path: Path) -> None:
+    with fresh_postgres() as url:
+        shell = Shell({"PATH": os.environ["PATH"], "HOME": str(tmp_path), "WAKELINE_DATABASE": url})
+        with ServerProcess(tmp_path / "data", database=url) as server:
+            before = Shell(server.environ).json("status")["epoch"]
+            refused = shell.run("restore", "--new-epoch", "-o", "json")
+            assert (refused.code, refused.error()["code"]) == (5, "STORE_LOCKED")
+            assert refused.error()["hint"] == "Stop every node, then run it again."
+        asyncio.run(_until_alone(url))
+        epoch = shell.json("restore", "--new-epoch")["epoch"]
+        with ServerProcess(tmp_path / "data", database=url) as server:
+            human = Shell(server.environ)
+            assert human.json("status")["epoch"] == epoch != before
+            gone = human.run("log", "--since", f"{before}-0", "-o", "json")
+            assert gone.error()["code"] == "EPOCH_CHANGED"
+
+
+async def _until_alone(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    await until_alone(connection)
+    await connection.close()
+
+
+def test_a_new_epoch_is_for_postgresql_and_its_operator(human: Shell) -> None:
+    refused = human.run("restore", "--new-epoch", "-o", "json")
+    assert (refused.code, refused.error()["code"]) == (2, "USAGE")
+    agent = human.with_environ(CLAUDECODE="1", WAKELINE_DATABASE="postgresql://nobody@nowhere/db")
+    assert agent.run("restore", "--new-epoch", "-o", "json").error()["code"] == "OPERATOR_IN_HARNESS"
 
 
 def test_doctor_finds_a_running_server_healthy(server: ServerProcess, human: Shell) -> None:

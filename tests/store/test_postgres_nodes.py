@@ -7,6 +7,7 @@ import asyncio
 import asyncpg
 import pytest
 
+from tests.databases import until_alone
 from tests.store.builders import HOUR, agent, human, log_of, open_workspace, post, send, unread
 from tests.store.elsewhere import Meanwhile, is_locked, on_another_node, until_waiting
 from tests.store.places import PostgresPlace
@@ -14,7 +15,7 @@ from wakeline.core.log import Workspace
 from wakeline.core.message import Box
 from wakeline.core.queries import LogAfter, ReceiptsOf, WorkspaceById
 from wakeline.core.store import Command, Search
-from wakeline.errors import Conflict
+from wakeline.errors import Conflict, Unusable
 from wakeline.flow.ack import MarkSeen
 from wakeline.flow.post import Accepted
 from wakeline.store.postgres.connection import Connection, Links, Server
@@ -372,13 +373,26 @@ async def test_a_forgotten_message_leaves_no_words_behind(
 
 @pytest.mark.guarantee("G-EPOCH")
 async def test_a_restored_copy_gets_a_new_epoch(
-    postgres: PostgresPlace, node: PostgresStore, workspace: Workspace
+    postgres: PostgresPlace, workspace: Workspace, bare: asyncpg.Connection[asyncpg.Record]
 ) -> None:
+    await postgres.close()
+    await until_alone(bare)
     epoch = await renew_epoch(postgres.url)
+    node = await postgres.open()
     [row] = await node.read(WorkspaceById(workspace.workspace_id))
     assert (row.epoch, row.last_log_id) == (epoch, 3)
     assert epoch != workspace.epoch
     assert (await send(node, agent(workspace, "@ann"), "@bob")).epoch == epoch
+
+
+async def test_the_epoch_stays_while_a_node_runs(
+    postgres: PostgresPlace, node: PostgresStore, workspace: Workspace
+) -> None:
+    with pytest.raises(Unusable, match="nothing was changed") as refused:
+        await renew_epoch(postgres.url)
+    assert refused.value.code == "STORE_LOCKED"
+    [row] = await node.read(WorkspaceById(workspace.workspace_id))
+    assert row.epoch == workspace.epoch
 
 
 async def test_nothing_relies_on_the_session_behind_a_pooler(postgres: PostgresPlace) -> None:
