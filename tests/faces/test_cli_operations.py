@@ -37,7 +37,9 @@ def test_an_agent_s_life(human: Shell) -> None:
     assert human.json("agent", "role", handle, "reviewer")["roles"] == ["reviewer"]
     [shown] = [one for one in human.json("agent", "list")["agents"] if one["handle"] == handle]
     assert (shown["kind"], shown["display_name"], shown["role"]) == ("agent", "Ann", "reviewer")
-    assert handle in human.run("agent", "list").out
+    human.run("send", handle, "Read me.")
+    [row] = [line for line in human.run("agent", "list").out.splitlines() if line.startswith(handle)]
+    assert row.split() == [handle, "agent", "reviewer", "1", "Ann"]
     assert human.json("agent", "retire", handle)["retired_at"] is not None
     assert agent.run("inbox").code == 4
     person = f"@h{uuid.uuid4().hex[:10]}"
