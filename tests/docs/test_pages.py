@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from tools.snippets import ROOT, pages
+from wakeline.flow.post import UNDELIVERABLE
 
+FILES = [
+    f"/{file.relative_to(ROOT)}"
+    for folder in ("bench", "docs", "src", "tests", "tools")
+    for kind in ("*.py", "*.sql")
+    for file in (ROOT / folder).rglob(kind)
+]
 DEPENDENCIES = (ROOT / "docs" / "dependencies.md").read_text()
 
 
@@ -22,6 +29,19 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
         assert place.exists(), f"{target} is not there"
         if anchor:
             assert anchor in _anchors(place), f"{target} names no heading"
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_of_ours_that_a_page_names_is_there(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    named = re.findall(r"`([\w./-]+\.(?:py|sql))`", text)
+    assert not [name for name in named if not any(file.endswith(f"/{name}") for file in FILES)]
+
+
+def test_the_guide_names_every_refusal_that_keeps_a_dead_letter() -> None:
+    guide = (ROOT / "docs" / "guides" / "operating.md").read_text()
+    section = guide.partition("\n## Dead letters\n")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| `([A-Z_]+)` \|", section, re.MULTILINE)) == UNDELIVERABLE
 
 
 def _anchors(page: Path) -> set[str]:

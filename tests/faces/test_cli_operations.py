@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import stat
 import subprocess
 import uuid
 from pathlib import Path
@@ -189,6 +190,7 @@ def test_a_backup_is_restored_under_a_new_epoch(human: Shell, tmp_path: Path) ->
     copy, elsewhere = tmp_path / "copy.db", tmp_path / "elsewhere"
     made = human.json("backup", str(copy))
     assert made == {"file": str(copy), "bytes": copy.stat().st_size}
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert human.run("backup", str(copy)).code == 1
     epoch = human.json("restore", str(copy), "--data", str(elsewhere))["epoch"]
     assert epoch != human.json("status")["epoch"]
