@@ -195,7 +195,7 @@ async def test_a_batch_is_two_queries_and_after_a_conflict_four(
         await send(other, agent(workspace, "@cat"), "@bob")
 
     links = Links(connect, 1, lambda: 0.0)
-    writer = Writer(links, lambda workspace_id, log_id: None)
+    writer = Writer(links, lambda _workspace_id, _log_id: None)
     mail = [post(agent(workspace, "@ann"), "@bob") for _ in range(4)]
     assert [await cost(mail[0]), await cost(mail[1])] == [2, 2]
     assert await cost(Meanwhile(mail[2], lambda: on_another_node(postgres, overtake))) == 2 + 4

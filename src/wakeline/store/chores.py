@@ -80,7 +80,8 @@ class Chores:
     async def forget_closed(self: Engine, workspace_id: int, *, closed_before: int) -> int:
         """Delete the messages of threads closed before then, with their receipts and idempotency records.
 
-        Not where mail is unread.  A closed thread gets no more mail, so what is read when we look is read when we delete.
+        Not where mail is unread.  A closed thread gets no more mail, so what was read when we looked is read when we
+        delete.
         """
         forgotten = 0
         while True:
