@@ -35,6 +35,13 @@ def fresh_postgres() -> Iterator[str]:
         asyncio.run(_execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
 
 
+async def until_alone(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Until no node is connected to this database any more: the server takes a moment to notice that one has gone."""
+    nodes = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'wakeline %'"
+    while await connection.fetchval(nodes):  # noqa: ASYNC110 - a database has no event for it
+        await asyncio.sleep(0.005)
+
+
 async def _execute(statement: str) -> None:
     connection = await asyncpg.connect(postgres_url())
     try:

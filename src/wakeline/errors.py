@@ -113,6 +113,10 @@ class Internal(WakelineError):
     status = 500
 
 
+# What a rule refuses to a caller whom we know.  The audit counts these.
+POLICY = (Forbidden, TooLarge, RateLimited)
+
+
 CATALOGUE: dict[str, str] = {
     # 400
     "INVALID_ARGUMENT": "Compare the request with the reference at /openapi.json.",

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
+import stat
 import subprocess
 import uuid
 from pathlib import Path
 
+import asyncpg
 import pytest
 import toon_format
 
 import wakeline
+from tests.databases import fresh_postgres, until_alone
 from tests.faces.command_line import Shell
 from wakeline.faces.cli.commands import INDEX
 from wakeline.testing.server import ServerProcess
@@ -34,7 +38,9 @@ def test_an_agent_s_life(human: Shell) -> None:
     assert human.json("agent", "role", handle, "reviewer")["roles"] == ["reviewer"]
     [shown] = [one for one in human.json("agent", "list")["agents"] if one["handle"] == handle]
     assert (shown["kind"], shown["display_name"], shown["role"]) == ("agent", "Ann", "reviewer")
-    assert handle in human.run("agent", "list").out
+    human.run("send", handle, "Read me.")
+    [row] = [line for line in human.run("agent", "list").out.splitlines() if line.startswith(handle)]
+    assert row.split() == [handle, "agent", "reviewer", "1", "Ann"]
     assert human.json("agent", "retire", handle)["retired_at"] is not None
     assert agent.run("inbox").code == 4
     person = f"@h{uuid.uuid4().hex[:10]}"
@@ -184,6 +190,7 @@ def test_a_backup_is_restored_under_a_new_epoch(human: Shell, tmp_path: Path) ->
     copy, elsewhere = tmp_path / "copy.db", tmp_path / "elsewhere"
     made = human.json("backup", str(copy))
     assert made == {"file": str(copy), "bytes": copy.stat().st_size}
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert human.run("backup", str(copy)).code == 1
     epoch = human.json("restore", str(copy), "--data", str(elsewhere))["epoch"]
     assert epoch != human.json("status")["epoch"]
@@ -204,6 +211,37 @@ def test_copies_of_postgresql_are_made_by_postgresql(human: Shell, tmp_path: Pat
     refused = shared.run("backup", str(tmp_path / "copy.db"), "-o", "json")
     assert (refused.code, refused.error()["code"]) == (1, "NOT_SQLITE")
     assert "pg_dump" in refused.error()["hint"]
+
+
+@pytest.mark.guarantee("G-EPOCH")
+def test_a_restored_copy_of_postgresql_gets_a_new_epoch_while_no_node_runs(tmp_path: Path) -> None:
+    with fresh_postgres() as url:
+        shell = Shell({"PATH": os.environ["PATH"], "HOME": str(tmp_path), "WAKELINE_DATABASE": url})
+        with ServerProcess(tmp_path / "data", database=url) as server:
+            before = Shell(server.environ).json("status")["epoch"]
+            refused = shell.run("restore", "--new-epoch", "-o", "json")
+            assert (refused.code, refused.error()["code"]) == (5, "STORE_LOCKED")
+            assert refused.error()["hint"] == "Stop every node, then run it again."
+        asyncio.run(_until_alone(url))
+        epoch = shell.json("restore", "--new-epoch")["epoch"]
+        with ServerProcess(tmp_path / "data", database=url) as server:
+            human = Shell(server.environ)
+            assert human.json("status")["epoch"] == epoch != before
+            gone = human.run("log", "--since", f"{before}-0", "-o", "json")
+            assert gone.error()["code"] == "EPOCH_CHANGED"
+
+
+async def _until_alone(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    await until_alone(connection)
+    await connection.close()
+
+
+def test_a_new_epoch_is_for_postgresql_and_its_operator(human: Shell) -> None:
+    refused = human.run("restore", "--new-epoch", "-o", "json")
+    assert (refused.code, refused.error()["code"]) == (2, "USAGE")
+    agent = human.with_environ(CLAUDECODE="1", WAKELINE_DATABASE="postgresql://nobody@nowhere/db")
+    assert agent.run("restore", "--new-epoch", "-o", "json").error()["code"] == "OPERATOR_IN_HARNESS"
 
 
 def test_doctor_finds_a_running_server_healthy(server: ServerProcess, human: Shell) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +98,18 @@ def test_the_rate_is_remembered_across_a_restart(tmp_path: Path) -> None:
         server.start()
         codes = [agent.call("POST", "/v1/messages", {"to": ["@me"], "body": "x"}).code for _ in range(59)]
     assert codes[-1] == "RATE_LIMITED"
+
+
+def test_what_is_too_large_is_counted(strict: ServerProcess, alice: Actor) -> None:
+    for _ in range(2):
+        alice.send_refused("BODY_TOO_LARGE", "@me", body="x" * 1001)
+    alice.send_refused("BODY_TOO_LARGE", "@me", metadata={"a": "x" * 1001})
+    alice.send_refused("SUBJECT_TOO_LONG", "@me", subject="x" * 11)
+    counted: Counter[str] = Counter()  # a new minute is a new row
+    for row in operator(strict).get("/v1/refusals")["refusals"]:
+        if row["handle"] == alice.handle:
+            counted[row["rule"]] += row["count"]
+    assert counted == {"body_limit": 3, "subject_limit": 1}
 
 
 def test_limits_are_settings(alice: Actor) -> None:

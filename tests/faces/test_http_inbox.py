@@ -195,6 +195,13 @@ def test_a_block_closes_an_inbox_that_a_grant_opened(alice: Actor, bob: Actor) -
     alice.refused("BLOCKED", "GET", f"/v1/inbox?of={bob.handle}")
 
 
+def test_the_list_of_agents_shows_what_each_has_unread(alice: Actor, bob: Actor) -> None:
+    sent = [alice.send(bob, body=f"{n}") for n in range(3)]
+    bob.post("/v1/inbox/ack", message_ids=[sent[0]["message_id"]])
+    unread = {one["handle"]: one["unread"] for one in alice.get("/v1/agents")["agents"]}
+    assert (unread[alice.handle], unread[bob.handle]) == (0, 2)
+
+
 @pytest.mark.parametrize("nobody", ["@nobody-at-all", "@system", "@me"])
 def test_who_is_not_there_has_no_inbox(node: ServerProcess, alice: Actor, bob: Actor, nobody: str) -> None:
     for actor in (operator(node), alice, new_agent(node, "auditor", "auditor")):

@@ -91,6 +91,8 @@ def test_the_rate_counts_inside_a_batch() -> None:
     answers = decide(world, *[post(ALICE, "@bob", rails=rails) for _ in range(4)], post(BOB, "@alice", rails=rails))
     assert [answer == "RATE_LIMITED" for answer in answers] == [False, False, True, True, False]
     assert world.buckets["@alice"].level == 0
+    [refusal] = world.changes.refusals.values()
+    assert (refusal.handle, refusal.rule, refusal.count) == ("@alice", "rate_per_second", 2)
 
 
 def test_what_is_acknowledged_in_the_batch_that_brings_it_is_read() -> None:

@@ -7,19 +7,21 @@ import asyncio
 import asyncpg
 import pytest
 
+from tests.databases import until_alone
 from tests.store.builders import HOUR, agent, human, log_of, open_workspace, post, send, unread
 from tests.store.elsewhere import Meanwhile, is_locked, on_another_node, until_waiting
 from tests.store.places import PostgresPlace
 from wakeline.core.log import Workspace
 from wakeline.core.message import Box
 from wakeline.core.queries import LogAfter, ReceiptsOf, WorkspaceById
-from wakeline.core.store import Search
-from wakeline.errors import Conflict
+from wakeline.core.store import Command, Search
+from wakeline.errors import Conflict, Unusable
 from wakeline.flow.ack import MarkSeen
 from wakeline.flow.post import Accepted
+from wakeline.store.postgres.connection import Connection, Links, Server
 from wakeline.store.postgres.migration import renew_epoch
 from wakeline.store.postgres.store import PostgresStore
-from wakeline.store.postgres.writer import PATIENCE
+from wakeline.store.postgres.writer import PATIENCE, Writer
 
 
 @pytest.fixture
@@ -172,6 +174,34 @@ async def test_after_a_conflict_the_workspace_is_held_while_deciding_and_later_n
         await node.submit(Meanwhile(post(agent(workspace, "@ann"), "@bob"), look))
     assert held == [True] * PATIENCE + [False]
     assert await ids(node, workspace) == list(range(1, 3 + PATIENCE + 3))
+
+
+async def test_a_batch_is_two_queries_and_after_a_conflict_four(
+    postgres: PostgresPlace, node: PostgresStore, workspace: Workspace
+) -> None:
+    queries: list[str] = []
+
+    async def connect() -> Connection:
+        connection = await Server.parse(postgres.url).connect("writer", by_key=True)
+        connection.add_query_logger(lambda query: queries.append(query.query))
+        return connection
+
+    async def cost(command: Command[Accepted]) -> int:
+        queries.clear()
+        await writer.submit(command)
+        return len(queries)
+
+    async def overtake(other: PostgresStore) -> None:
+        await send(other, agent(workspace, "@cat"), "@bob")
+
+    links = Links(connect, 1, lambda: 0.0)
+    writer = Writer(links, lambda _workspace_id, _log_id: None)
+    mail = [post(agent(workspace, "@ann"), "@bob") for _ in range(4)]
+    assert [await cost(mail[0]), await cost(mail[1])] == [2, 2]
+    assert await cost(Meanwhile(mail[2], lambda: on_another_node(postgres, overtake))) == 2 + 4
+    assert await cost(mail[3]) == 4
+    assert (queries[0].split()[0], queries[-1]) == ("BEGIN", "COMMIT")
+    await links.close()
 
 
 async def test_a_refusal_and_a_bug_under_the_lock_let_go_of_it(
@@ -343,13 +373,26 @@ async def test_a_forgotten_message_leaves_no_words_behind(
 
 @pytest.mark.guarantee("G-EPOCH")
 async def test_a_restored_copy_gets_a_new_epoch(
-    postgres: PostgresPlace, node: PostgresStore, workspace: Workspace
+    postgres: PostgresPlace, workspace: Workspace, bare: asyncpg.Connection[asyncpg.Record]
 ) -> None:
+    await postgres.close()
+    await until_alone(bare)
     epoch = await renew_epoch(postgres.url)
+    node = await postgres.open()
     [row] = await node.read(WorkspaceById(workspace.workspace_id))
     assert (row.epoch, row.last_log_id) == (epoch, 3)
     assert epoch != workspace.epoch
     assert (await send(node, agent(workspace, "@ann"), "@bob")).epoch == epoch
+
+
+async def test_the_epoch_stays_while_a_node_runs(
+    postgres: PostgresPlace, node: PostgresStore, workspace: Workspace
+) -> None:
+    with pytest.raises(Unusable, match="nothing was changed") as refused:
+        await renew_epoch(postgres.url)
+    assert refused.value.code == "STORE_LOCKED"
+    [row] = await node.read(WorkspaceById(workspace.workspace_id))
+    assert row.epoch == workspace.epoch
 
 
 async def test_nothing_relies_on_the_session_behind_a_pooler(postgres: PostgresPlace) -> None:

@@ -21,9 +21,12 @@ from wakeline.core.records import DeadLetter
 from wakeline.core.store import Search, Store
 from wakeline.core.thread import Status
 from wakeline.errors import Forbidden
+from wakeline.flow.ack import AckMessages, AckThread, ArchiveMessages
 from wakeline.flow.bury import Bury, Redriven
 from wakeline.flow.convene import ChangeStatus
+from wakeline.flow.enrol import ChangePrincipal
 from wakeline.flow.post import Accepted
+from wakeline.flow.retract import Retract
 
 
 async def first_of(store: Store, workspace: Workspace) -> tuple[int, int]:
@@ -101,12 +104,23 @@ async def close_thread(store: Store, workspace: Workspace, accepted: Accepted) -
     )
 
 
+async def read_all(store: Store, workspace: Workspace, accepted: Accepted, *handles: str) -> None:
+    """The message, and the entry after it that closed the thread."""
+    for handle in handles:
+        await store.submit(AckThread(agent(workspace, handle), accepted.thread_id, accepted.seq + 1))
+
+
+async def forget(store: Store, workspace: Workspace) -> int:
+    return await store.forget_closed(workspace.workspace_id, closed_before=await store.now() + HOUR)
+
+
 async def test_messages_of_closed_threads_are_forgotten_with_all_that_hangs_on_them(
     store: Store, workspace: Workspace
 ) -> None:
     ann = agent(workspace, "@ann")
     closed = await send(store, ann, "@bob", "forget this needle", idempotency_key="old")
     await close_thread(store, workspace, closed)
+    await read_all(store, workspace, closed, "@ann", "@bob")
     kept = await send(store, ann, "@cat", "keep this needle", idempotency_key="new")
     await store.index()
     assert await store.forget_closed(workspace.workspace_id, closed_before=await store.now() - HOUR) == 0
@@ -124,10 +138,42 @@ async def test_messages_of_closed_threads_are_forgotten_with_all_that_hangs_on_t
 async def test_a_forgotten_message_is_passed_over_by_the_index(store: Store, workspace: Workspace) -> None:
     closed = await send(store, agent(workspace, "@ann"), "@bob", "needle")
     await close_thread(store, workspace, closed)
-    await store.forget_closed(workspace.workspace_id, closed_before=await store.now() + HOUR)
+    await read_all(store, workspace, closed, "@ann", "@bob")
+    assert await forget(store, workspace) == 2
     await store.index()
     [row] = await store.read(WorkspaceById(workspace.workspace_id))
     assert await store.read(ConsumerCursor(workspace.workspace_id, "search")) == [row.last_log_id]
+
+
+@pytest.mark.guarantee("G-RETENTION")
+async def test_a_closed_thread_stays_until_everybody_has_read_it(store: Store, workspace: Workspace) -> None:
+    sent = await send(store, agent(workspace, "@ann"), "@bob @cat", "not read yet")
+    await close_thread(store, workspace, sent)
+    other = await send(store, agent(workspace, "@ann"), "@cat", "read")
+    await close_thread(store, workspace, other)
+    await read_all(store, workspace, sent, "@ann", "@bob")
+    await read_all(store, workspace, other, "@ann", "@cat")
+    assert await forget(store, workspace) == 2
+    assert (await inbox(store, agent(workspace, "@cat")))[0].message.body == "not read yet"
+    await store.submit(ArchiveMessages(agent(workspace, "@cat"), (sent.message_id,)))
+    assert await forget(store, workspace) == 0  # the entry that closed it is unread too
+    await read_all(store, workspace, sent, "@cat")
+    assert await forget(store, workspace) == 2
+
+
+async def test_what_lapsed_and_who_was_retired_do_not_keep_a_closed_thread(store: Store, workspace: Workspace) -> None:
+    ann = agent(workspace, "@ann")
+    expired = await send(store, ann, "@bob", expires_at=await store.now() - 1)
+    retracted = await send(store, ann, "@bob @cat")
+    await store.submit(Retract(ann, retracted.message_id, None))
+    for thread in (expired, retracted):
+        await close_thread(store, workspace, thread)
+        await read_all(store, workspace, thread, "@ann")
+    assert await forget(store, workspace) == 0
+    [closing] = await inbox(store, agent(workspace, "@cat"))
+    await store.submit(AckMessages(agent(workspace, "@cat"), (closing.message.message_id,)))
+    await store.submit(ChangePrincipal(human(workspace), "@bob", retired=True))
+    assert await forget(store, workspace) == 4
 
 
 @pytest.mark.guarantee("G-RETENTION")

@@ -12,7 +12,7 @@ from typing import Any
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
 from wakeline.core.store import Command
-from wakeline.errors import Forbidden, RateLimited, WakelineError
+from wakeline.errors import POLICY, WakelineError
 
 
 def needs_of(commands: Sequence[Command[Any]]) -> Needs:
@@ -36,6 +36,6 @@ def decide_all(commands: Sequence[Command[Any]], picture: Picture) -> list[Any]:
 
 def _audit(command: Command[Any], refusal: WakelineError, picture: Picture) -> None:
     caller = getattr(command, "caller", None)
-    if isinstance(caller, Caller) and isinstance(refusal, Forbidden | RateLimited):
+    if isinstance(caller, Caller) and isinstance(refusal, POLICY):
         refusal.audited = True
         picture.count_refusal(caller.handle, str(refusal.details.get("rule", refusal.code)), refusal.message)

@@ -184,7 +184,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 30
     log_retention_rows: Annotated[Amount, Meta(description="How many log rows are kept; 0: no limit.")] = 0
     closed_thread_retention_days: Annotated[
-        Amount, Meta(description="How long messages of closed threads are kept, in days; 0: for ever.")
+        Amount,
+        Meta(description="How long messages of closed threads are kept once all are read, in days; 0: for ever."),
     ] = 0
     dead_letters_per_sender: Annotated[Amount, Meta(description="Dead letters kept for one sender.")] = 100
     dead_letter_bytes: Annotated[Amount, Meta(description="The largest dead letter kept, in bytes.")] = 65_536

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wakeline.core.principal import Caller
-from wakeline.errors import Forbidden, Unavailable, WakelineError
+from wakeline.errors import POLICY, Unavailable, WakelineError
 from wakeline.flow.bury import CountRefusal
 from wakeline.service.context import Context
 
@@ -14,7 +14,7 @@ class Audit:
 
     async def refused(self, caller: Caller, error: WakelineError) -> None:
         """An authenticated caller met a rule.  A store that is away does not turn one refusal into another error."""
-        if not isinstance(error, Forbidden) or error.audited:
+        if not isinstance(error, POLICY) or error.audited:
             return
         error.audited = True
         rule = str(error.details.get("rule", error.code))

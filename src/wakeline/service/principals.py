@@ -11,7 +11,15 @@ from wakeline.core import policy
 from wakeline.core.bridge import BRIDGE_ROLE
 from wakeline.core.instant import plus, to_datetime
 from wakeline.core.principal import HUMAN_ROLE, PARTICIPANT, Caller, Kind, parse_new_handle
-from wakeline.core.queries import BlockList, GrantList, PrincipalFor, PrincipalList, RefusalList, TokenList
+from wakeline.core.queries import (
+    BlockList,
+    GrantList,
+    PrincipalFor,
+    PrincipalList,
+    RefusalList,
+    TokenList,
+    UnreadCounts,
+)
 from wakeline.core.records import Token
 from wakeline.errors import Forbidden, NotFound
 from wakeline.flow.enrol import AddPrincipal, ChangePrincipal, IssueToken, RevokeToken
@@ -30,8 +38,12 @@ class Principals:
     # -- agents -------------------------------------------------------------------------------------------------------
 
     async def list(self, caller: Caller) -> wire.Agents:
-        rows = await self._context.store.read(PrincipalList(caller.workspace_id))
-        return wire.Agents(agents=[views.agent(row) for row in rows])
+        store, workspace_id = self._context.store, caller.workspace_id
+        rows, counts = await store.read_together(
+            PrincipalList(workspace_id), UnreadCounts(workspace_id, await store.now())
+        )
+        unread = dict(counts)
+        return wire.Agents(agents=[views.agent(row, unread[row.handle]) for row in rows])
 
     async def add(self, caller: Caller, request: wire.AddAgent) -> wire.AgentAdded:
         check_claims(caller, request)

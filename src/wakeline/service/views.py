@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from wakeline import wire
 from wakeline.core import quiet
@@ -152,7 +152,7 @@ def leading_role(row: Principal) -> str:
     return HUMAN_ROLE if row.kind == Kind.HUMAN else (roles[0] if roles else PARTICIPANT)
 
 
-def agent(row: Principal) -> wire.AgentView:
+def agent(row: Principal, unread: int | UnsetType = UNSET) -> wire.AgentView:
     return wire.AgentView(
         handle=row.handle,
         kind=row.kind,
@@ -161,6 +161,7 @@ def agent(row: Principal) -> wire.AgentView:
         display_name=row.display_name,
         created_at=to_datetime(row.created_at),
         retired_at=_when(row.retired_at),
+        unread=unread,
         quiet_hours=quiet.parse(row.quiet),
         do_not_disturb_until=_when(row.dnd_until),
     )

@@ -78,10 +78,14 @@ class Chores:
         return deleted
 
     async def forget_closed(self: Engine, workspace_id: int, *, closed_before: int) -> int:
-        """Delete the messages of threads closed before then, with their receipts and idempotency records."""
+        """Delete the messages of threads closed before then, with their receipts and idempotency records.
+
+        Not where mail is unread.  A closed thread gets no more mail, so what was read when we looked is read when we
+        delete.
+        """
         forgotten = 0
         while True:
-            asked = {"workspace_id": workspace_id, "closed_before": closed_before}
+            asked = {"workspace_id": workspace_id, "closed_before": closed_before, "now": await self.now()}
             threads = await self.fetch("closed_thread_ids", asked)
             forgotten_now = 0
             for (thread_id,) in threads:

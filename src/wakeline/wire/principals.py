@@ -40,7 +40,7 @@ class AgentView(Answer, frozen=True):
     display_name: str | None
     created_at: Instant
     retired_at: Instant | None = None
-    unread: int | UnsetType = UNSET
+    unread: int | UnsetType = UNSET  # in the list only
     quiet_hours: QuietHours | None = None
     do_not_disturb_until: Instant | None = None
 

@@ -62,7 +62,7 @@ def _agents_view(answer: dict[str, Any]) -> str:
             agent["handle"],
             agent["kind"],
             ", ".join(agent["roles"]),
-            agent.get("unread", ""),
+            agent["unread"],
             "retired" if agent.get("retired_at") else "",
             agent["display_name"],
         )
