@@ -127,7 +127,9 @@ def test_a_permission_dialog_is_left_alone_and_the_mail_comes_after_it(asking_of
     session.terminal.wait(QUESTION)
     office.send("after that")
     assert QUESTION in session.terminal.screen
+    office.wait_held("waiting_on_approval")
     assert not made.exists()
+    assert office.doorbells() == []
     answer(session.terminal, "Yes")
     office.wait_for_step("processed")
     assert made.exists()
@@ -147,6 +149,7 @@ def test_a_human_who_refuses_is_heard_before_the_mail(asking_office: Office, way
     office.wait_for(session, "waitingOnApproval")
     office.send("after that")
     answer(session.terminal, way)
+    office.wait_held("waiting_on_approval")
     office.wait_for(session, "userTyping")
     asked = len(office.model.turns())
     office.read_when_rung()
