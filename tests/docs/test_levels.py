@@ -56,7 +56,7 @@ def test_what_was_found_is_claimed_unless_there_is_a_reason() -> None:
 
 
 def diagnosis(harness: str, version: str, result: str) -> dict[str, Any]:
-    verdict = {"level": "D0", "result": result, "reason": "“why”", "evidence": {}, "latency_ms": None}
+    verdict: dict[str, Any] = {"level": "D0", "result": result, "reason": "“why”", "evidence": {}, "latency_ms": None}
     return {"harness": harness, "version": version, "transport": "tmux", "verdicts": [verdict], "healthy": True}
 
 
@@ -70,7 +70,7 @@ def test_a_whole_run_replaces_what_it_probed_and_leaves_the_rest(tmp_path: Path)
     )
     (tmp_path / "test_probe.py").write_text(probe)
     python, report = [sys.executable, "-I"], tmp_path / "long.xml"
-    tested = [*python, "-m", "pytest", "-q", "-ojunit_family=xunit1", "--junitxml", report, "test_probe.py"]
+    tested = [*python, "-m", "pytest", "-q", "-ojunit_family=xunit1", "--junitxml", str(report), "test_probe.py"]
     assert subprocess.run(tested, cwd=tmp_path, capture_output=True, check=False).returncode == 1
     subprocess.run([*python, ROOT / "tools/long_results.py", report, tmp_path], capture_output=True, check=True)
     kept = json.loads(levels.read_text())

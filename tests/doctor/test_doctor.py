@@ -161,7 +161,7 @@ def test_what_was_fetched_is_found_in_the_cache(server: ServerProcess, home: Pat
     (node / "node").symlink_to("/bin/true")
     done = operator(server, home, node).run("doctor", "pi", "--no-keep")
     first, named, reached, *levels = done.out.splitlines()
-    assert (done.code, first, named, reached) == (1, "DELIVERY_LEVELS:", "harness=pi", "transport=extension")
+    assert (done.code, first, named, reached) == (1, "DELIVERY_LEVELS:", "harness=pi", "transport=none")
     assert [line.split(":")[0] for line in levels] == [f"{level} {name}" for level, name in NAMES.items()]
     assert [one for one in proofs(server) if not one["shipped"]] == []
 
