@@ -309,7 +309,9 @@ def test_clear_is_followed(office: Office) -> None:
 
 @pytest.mark.guarantee("G-CLAUDE-CODE-WAKES")
 @pytest.mark.long
-def test_resume_inside_a_session_is_followed(office: Office) -> None:
+@pytest.mark.parametrize("bell", ["inbox", "rewake", "watch"])
+def test_resume_inside_a_session_is_followed(office: Office, bell: str) -> None:
+    office.world.extra["WAKELINE_CLAUDE_BELL"] = bell
     earlier = office.open()
     office.talk(earlier, "remember the blue door")
     seat = office.wait_for(earlier, "idle")
