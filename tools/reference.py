@@ -475,7 +475,7 @@ def _guarantee(one: dict[str, Any]) -> str:
 
 
 def levels() -> str:
-    found = msgspec.json.decode((DOCS / "levels.json").read_bytes(), type=Found).harnesses
+    kept = msgspec.json.decode((DOCS / "levels.json").read_bytes(), type=Kept)
     shipped = [(*way, *(graded.get(level, "") for level in NAMES)) for way, graded in sorted(SHIPPED.items())]
     return page(
         "Delivery levels",
@@ -484,21 +484,32 @@ def levels() -> str:
         "## The yardstick",
         table(("level", "name"), [(level, code(name)) for level, name in NAMES.items()]),
         "## What the program knows",
-        "What routing starts from: what the doctor found, in the next section, and `reference`, the companion of our "
-        "own that tests use in place of a harness. `*`: every version.",
+        "What routing starts from: no more than the doctor found, in the next section, and `reference`, the companion "
+        "of our own that tests use in place of a harness. `*`: every version.",
         table(("harness", "transport", "version", *NAMES), shipped),
         "## What the doctor found",
-        f"{len(found)} probes by `wakeline doctor HARNESS --transport NAME -o json`, kept in "
-        "[levels.json](../levels.json). Latencies are of that one run, on a busy machine, with a stand-in for the "
-        "model, from posting to its request.",
-        *(f"### {one.harness} {one.version}, {one.transport}\n\n```text\n{block(one)}\n```" for one in found),
+        f"{len(kept.harnesses)} probes by `wakeline doctor HARNESS --transport NAME -o json`, kept in "
+        "[levels.json](../levels.json) by `make test-long` when it is run whole. Latencies are of that one run, on a "
+        "busy machine, with a stand-in for the model, from posting to its request.",
+        *(_found(one, kept.run) for one in kept.harnesses),
     )
 
 
-class Found(msgspec.Struct):
-    """What `wakeline doctor -o json` prints, as far as this page shows it."""
+class Found(Diagnosis, frozen=True, kw_only=True):
+    probed: str
 
-    harnesses: list[Diagnosis]
+
+class Kept(msgspec.Struct):
+    """What tools/long_results.py has kept of the doctor's probes."""
+
+    run: str | None  # when the last whole run began; None: there was none that kept its probes
+    harnesses: list[Found]
+
+
+def _found(one: Found, run: str | None) -> str:
+    when = one.probed.replace("T", " ").replace("+00:00", " UTC")
+    told = f"Probed in the whole run of {when}." if one.probed == run else f"Not of the last whole run: probed {when}."
+    return f"### {one.harness} {one.version}, {one.transport}\n\n{told}\n\n```text\n{block(one)}\n```"
 
 
 # -- long tests -------------------------------------------------------------------------------------------------------

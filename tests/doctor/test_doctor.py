@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 from tests import harness_tools
 from tests.faces.command_line import Shell
+from tools.long_results import DIAGNOSIS
 from wakeline.core.level import SHIPPED, admitted
 from wakeline.core.verdict import NAMES, Grade
 from wakeline.doctor.hardship import graded, whereabouts
@@ -24,8 +25,9 @@ from wakeline.testing.server import ServerProcess
 
 PATIENCE = 900
 ROOT = Path(__file__).parent.parent.parent
+QUICKEST = ("pi", "extension")  # `make test` probes it, too
 WAYS = [
-    pytest.param(harness, transport, marks=() if (harness, transport) == ("pi", "extension") else pytest.mark.long)
+    pytest.param(harness, transport, marks=() if (harness, transport) == QUICKEST else pytest.mark.long)
     for harness in PINNED
     for transport in ways(harness)
 ]
@@ -55,19 +57,26 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.mark.guarantee("G-PROVEN-ROUTES")
+@pytest.mark.probe
 @pytest.mark.timeout(PATIENCE)
 @pytest.mark.parametrize(("harness", "transport"), WAYS)
 def test_a_real_harness_is_woken_and_what_was_proven_is_kept(
-    harness: str, transport: str, server: ServerProcess, home: Path, tmp_path: Path
+    harness: str,
+    transport: str,
+    server: ServerProcess,
+    home: Path,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
 ) -> None:
     harness_tools.need_terminal()
     installed = harness_tools.installed(harness)
     shell = operator(server, home, on_a_path(tmp_path, installed))
-    done = shell.run("doctor", harness, "--transport", transport, patience=PATIENCE)
+    done = shell.run("doctor", harness, "--transport", transport, "-o", "json", patience=PATIENCE)
+    [found] = json.loads(done.out)["harnesses"]
+    record_property(DIAGNOSIS, json.dumps(found))  # also what is worse than we claim: it is what there is
     assert done.code == 0, done.out + done.err
-    first, named, reached, *levels = done.out.splitlines()
-    assert (first, named, reached) == ("DELIVERY_LEVELS:", f"harness={harness}", f"transport={transport}")
-    assert [line.split(":")[0] for line in levels] == [f"{level} {name}" for level, name in NAMES.items()]
+    assert (found["harness"], found["transport"]) == (harness, transport)
+    assert [one["level"] for one in found["verdicts"]] == list(NAMES)
     [proof] = [one for one in proofs(server) if not one["shipped"]]
     way = (proof["harness"], proof["transport"], proof["version"])
     assert way == (harness, transport, PINNED[harness][1])
@@ -151,7 +160,9 @@ def test_what_was_fetched_is_found_in_the_cache(server: ServerProcess, home: Pat
     node.mkdir()
     (node / "node").symlink_to("/bin/true")
     done = operator(server, home, node).run("doctor", "pi", "--no-keep")
-    assert (done.code, done.out.splitlines()[1]) == (1, "harness=pi")
+    first, named, reached, *levels = done.out.splitlines()
+    assert (done.code, first, named, reached) == (1, "DELIVERY_LEVELS:", "harness=pi", "transport=none")
+    assert [line.split(":")[0] for line in levels] == [f"{level} {name}" for level, name in NAMES.items()]
     assert [one for one in proofs(server) if not one["shipped"]] == []
 
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from tests import harness_tools
 from tests.faces.http_calls import Actor, new_agent
-from wakeline.testing.model import ModelServer, Reply, Request, Say, Use
+from tests.harnesses.office import acknowledge, held
+from wakeline.testing.model import ModelServer, Request, Say, Use
 from wakeline.testing.server import ServerProcess
 from wakeline.testing.terminal import end_process
 from wakeline.testing.worlds import HarnessSession, World, make_world
@@ -127,8 +128,10 @@ class CodexDesk:
     def send(self, body: str, to: str | None = None, **fields: Any) -> Any:
         return self.alice.send(to=[to or self.bob.handle], body=body, **fields)
 
-    def read_when_rung(self, *then: Reply, word: str = RUNG) -> None:
-        self.model.script(word, Use("read_messages"), *(then or (Say("I have read it."),)))
+    def read_when_rung(self, times: int = 1) -> None:
+        """What the model does at the next doorbells: it reads, acknowledges what it has read, and says so."""
+        for _ in range(times):
+            self.model.script(RUNG, Use("read_messages", {"limit": 100}), acknowledge, Say("I have read it."))
 
     def doorbells(self) -> list[Request]:
         """The requests of turns that show a mark for the first time."""
@@ -148,11 +151,8 @@ class CodexDesk:
         listed = self.bob.get("/v1/deliveries")["deliveries"]
         return [self.bob.get(f"/v1/deliveries/{one['delivery_id']}") for one in listed]
 
-    def held(self) -> list[dict[str, Any]]:
-        """The wakes that wait for something."""
-        listed = self.bob.get("/v1/wake-subscriptions")["subscriptions"]
-        shown = [self.bob.get(f"/v1/wake-subscriptions/{one['subscription_id']}") for one in listed]
-        return [wake for one in shown for wake in one["held"]]
+    def wait_held(self, reason: str) -> None:
+        eventually(lambda: reason in held(self.bob.get), f"the wake is not held: {held(self.bob.get)}")
 
     def wait_step(self, step: str) -> dict[str, Any]:
         def look() -> dict[str, Any] | None:

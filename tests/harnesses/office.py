@@ -18,7 +18,7 @@ from wakeline.testing.model import ModelServer, Reply, Request, Say, Use
 from wakeline.testing.model.server import Line
 from wakeline.testing.server import ServerProcess
 from wakeline.testing.terminal import Terminal, TerminalTimeout
-from wakeline.testing.worlds import HarnessSession, make_world
+from wakeline.testing.worlds import HarnessSession, World, make_world
 from wakeline.testing.worlds.claude_code import ClaudeCodeWorld
 
 HARNESS = "claude-code"
@@ -89,15 +89,10 @@ class Office:
         return found
 
     def talk(self, session: HarnessSession, prompt: str) -> None:
-        """A human's turn, to its end and onto the disk: what was not written down cannot be resumed."""
+        """A human's turn, to its end and onto the disk."""
         session.prompt(prompt)
         self.wait_for(session, "idle")
-        written = f"projects/*/{session.native_id}.jsonl"
-
-        def is_written() -> bool:
-            return any('"type":"assistant"' in path.read_text() for path in self.world.config.glob(written))
-
-        eventually(is_written, "the turn was not written down")
+        wait_written(self.world, session.native_id)
 
     # -- mail ---------------------------------------------------------------------------------------------------------
 
@@ -131,6 +126,10 @@ class Office:
         listed = self.bob.get("/v1/deliveries")["deliveries"]
         return [self.bob.get(f"/v1/deliveries/{one['delivery_id']}") for one in listed]
 
+    def wait_held(self, reason: str) -> None:
+        """Until the wake was planned, and put off for this reason."""
+        eventually(lambda: reason in held(self.bob.get), f"the wake is not held: {held(self.bob.get)}")
+
     def wait_for_step(self, step: str) -> dict[str, Any]:
         """The delivery that has come this far."""
 
@@ -139,6 +138,23 @@ class Office:
 
         found: dict[str, Any] = eventually(look, f"no delivery was {step}: {self.deliveries()}")
         return found
+
+
+def wait_written(world: World, native_id: str) -> None:
+    """Until an answer is on the disk: what was not written down cannot be resumed."""
+    written = f".claude/projects/*/{native_id}.jsonl"
+
+    def is_written() -> bool:
+        return any('"type":"assistant"' in path.read_text() for path in world.home.glob(written))
+
+    eventually(is_written, "the turn was not written down")
+
+
+def held(get: Callable[[str], Any]) -> list[str]:
+    """Why the wakes of an agent wait, those of them that do."""
+    listed = get("/v1/wake-subscriptions")["subscriptions"]
+    shown = [get(f"/v1/wake-subscriptions/{one['subscription_id']}") for one in listed]
+    return [wake["reason"] for one in shown for wake in one["held"]]
 
 
 def acknowledge(request: Request) -> Reply:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests import harness_tools
-from tests.harnesses.office import QUESTION, answer
+from tests.harnesses.office import QUESTION, answer, wait_written
 from tests.harnesses.stand_in_bridge import Line, StandInBridge
 from wakeline.harnesses.claude_code import plugin
 from wakeline.testing.model import Fail, ModelServer, Say, Shell, Use
@@ -120,6 +120,28 @@ def test_a_doorbell_in_a_stream_does_not_ring_when_the_human_stops_it(desk: Desk
     assert all(mark in request.news for mark in MARKS[:3])
     companion.wait_for("injected", marks=MARKS[:3])
     assert len(desk.world.model.turns(MARKS[0])) == 1
+
+
+@pytest.mark.long
+def test_resume_takes_the_other_sessions_seat_and_leaves_the_doorbells_of_the_first(desk: Desk) -> None:
+    earlier, companion = desk.sit()
+    earlier.prompt("remember the blue door")
+    companion.wait_for("turn_ended")
+    wait_written(desk.world, earlier.native_id)
+    earlier.stop()
+    session, companion = desk.sit()
+    desk.world.model.script("tell a story", Say("Once upon a time", threading.Event()))
+    session.prompt("tell a story")
+    assert companion.ring(MARKS[0])["result"] == "accepted"
+    session.terminal.press("Escape")
+    companion.wait_for("turn_ended", status="interrupted")
+    before = companion.said
+    session.terminal.submit(f"/resume {earlier.native_id}")
+    desk.bridge.wait_for("hello", before, native_id=earlier.native_id)
+    request = session.prompt("which door")
+    assert request.session == earlier.native_id
+    assert "the blue door" in request.text
+    assert MARKS[0] not in request.text
 
 
 @pytest.mark.long

@@ -13,6 +13,7 @@ from tests.harnesses.office import DOORBELL, HARNESS, QUESTION, Office, answer, 
 from wakeline.testing.installed import Installed
 from wakeline.testing.model import Say, Shell, Use
 
+SUMMARY = "detailed summary"  # what Claude Code asks the model for when it compacts
 LADDER = ["queued", "triggered", "woke", "injected", "processed"]
 OLD = "WAKELINE_TEST_OLD_CLAUDE"  # a program that lacks the inbox socket, such as 2.1.197
 
@@ -126,7 +127,9 @@ def test_a_permission_dialog_is_left_alone_and_the_mail_comes_after_it(asking_of
     office.read_when_rung()
     session.terminal.wait(QUESTION)
     office.send("after that")
+    office.wait_held("waiting_on_approval")
     assert QUESTION in session.terminal.screen
+    assert office.doorbells() == []
     assert not made.exists()
     answer(session.terminal, "Yes")
     office.wait_for_step("processed")
@@ -146,6 +149,7 @@ def test_a_human_who_refuses_is_heard_before_the_mail(asking_office: Office, way
     session.prompt("make it")
     office.wait_for(session, "waitingOnApproval")
     office.send("after that")
+    office.wait_held("waiting_on_approval")
     answer(session.terminal, way)
     office.wait_for(session, "userTyping")
     asked = len(office.model.turns())
@@ -301,6 +305,67 @@ def test_clear_is_followed(office: Office) -> None:
     assert rung.session == office.wait_for(session, "idle")["native_id"] != before["native_id"]
     assert "blue door" not in rung.text
     assert office.fetched("to the new one") == 1
+
+
+@pytest.mark.guarantee("G-CLAUDE-CODE-WAKES")
+@pytest.mark.long
+@pytest.mark.parametrize("bell", ["inbox", "rewake", "watch"])
+def test_resume_inside_a_session_is_followed(office: Office, bell: str) -> None:
+    office.world.extra["WAKELINE_CLAUDE_BELL"] = bell
+    earlier = office.open()
+    office.talk(earlier, "remember the blue door")
+    seat = office.wait_for(earlier, "idle")
+    earlier.stop()
+    eventually(lambda: office.seat(earlier) is None, "its end was not noticed")
+    session = office.open()
+    office.talk(session, "remember the red door")
+    session.terminal.submit(f"/resume {seat['native_id']}")
+    eventually(lambda: (office.seat(session) or {}).get("native_id") == seat["native_id"], "its old id was not told")
+    office.read_when_rung()
+    office.send("to the old one", to=f"{office.bob.handle}/{seat['session_id']}")
+    rung = office.model.wait(DOORBELL)
+    assert office.wait_for_step("processed")["session_id"] == seat["session_id"]
+    assert rung.session == seat["native_id"]
+    assert "blue door" in rung.text
+    assert "red door" not in rung.text
+    assert office.doorbells() == [rung]
+    assert office.fetched("to the old one") == 1
+
+
+@pytest.mark.guarantee("G-CLAUDE-CODE-WAKES")
+@pytest.mark.long
+def test_mail_that_comes_while_a_session_is_compacted_rings_after_it(office: Office) -> None:
+    session, gate = office.open(), threading.Event()
+    office.talk(session, "remember the blue door")
+    before = office.wait_for(session, "idle")
+    office.model.script(SUMMARY, Say("<summary>There was a door.</summary>", gate))
+    session.terminal.submit("/compact")
+    office.model.wait(SUMMARY)
+    office.wait_for(session, "active")
+    office.read_when_rung()
+    office.send("when you are done")
+    office.wait_for_step("triggered")
+    assert office.doorbells() == []
+    gate.set()
+    rung = office.model.wait(DOORBELL)
+    office.wait_for_step("processed")
+    assert "There was a door." in rung.text
+    assert rung.session == office.wait_for(session, "idle")["native_id"] == before["native_id"]
+    assert office.doorbells() == [rung]
+    assert office.fetched("when you are done") == 1
+
+
+@pytest.mark.guarantee("G-CLAUDE-CODE-WAKES")
+@pytest.mark.long
+def test_a_note_to_oneself_is_shown_when_a_session_begins(office: Office) -> None:
+    office.bob.send(office.bob.handle, body="a note to myself")
+    session = office.open()
+    office.read_when_rung()
+    asked = session.prompt("good morning")
+    assert "from yourself" in asked.news
+    assert office.model.turns()[0] == asked, "a note to oneself wakes nobody"
+    eventually(lambda: office.fetched("a note to myself") == 1, "it was not read")
+    assert office.doorbells() == [], "it was told of, not rung for"
 
 
 @pytest.mark.guarantee("G-CLAUDE-CODE-WAKES")

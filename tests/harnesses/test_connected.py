@@ -18,6 +18,7 @@ from wakeline.testing.server import ServerProcess
 from wakeline.testing.terminal import Terminal
 from wakeline.testing.worlds import HarnessSession, World, make_world
 from wakeline.testing.worlds.codex import CHOSEN
+from wakeline.testing.worlds.world import START_SECONDS
 
 # opencode fetches what its plugins may need before it does anything, which takes as long as it takes.
 pytestmark = pytest.mark.timeout(300)
@@ -134,9 +135,12 @@ def test_mail_wakes_a_session_in_a_connected_project_that_is_trusted(world: Worl
     assert "wl-" in world.model.wait(posted["message_id"], timeout=60).text
 
 
-@pytest.mark.parametrize("world", ["codex"], indirect=True)
+STARTED = [pytest.param(name, marks=() if name == "codex" else pytest.mark.long) for name in HARNESSES]
+
+
+@pytest.mark.parametrize("world", STARTED, indirect=True)
 @pytest.mark.parametrize("connected", [False, True], ids=["alone", "beside a connected agent"])
-def test_mail_wakes_a_session_of_codex_that_we_start(
+def test_mail_wakes_a_session_that_we_start(
     world: World,
     bus: ServerProcess,
     connected: bool,  # noqa: FBT001 - a row of the table
@@ -145,11 +149,10 @@ def test_mail_wakes_a_session_of_codex_that_we_start(
     shell = shell_in(world, bus)
     if connected:
         a_hook_of_the_humans_own(world)
-        shell.json("connect", "codex", "--yes", "--agent", "@carol")
-    words = (str(WAKELINE), "run", "codex", "--agent", "@bob")
+        shell.json("connect", world.harness, "--yes", "--agent", "@carol")
+    words = (str(WAKELINE), "run", world.harness, "--agent", "@bob", "--", *world.options())
     with Terminal(words, cwd=world.project, environ=shell.environ) as terminal:
-        trust_hooks(terminal)
-        session = HarnessSession(world, terminal)
+        session = settled(world, terminal)
         session.prompt("hello")
         terminal.wait("Done.")
         wait_for_a_session(shell, presence="idle")
@@ -161,7 +164,7 @@ def test_mail_wakes_a_session_of_codex_that_we_start(
         assert fetched.session == session.native_id
         terminal.wait("a half written thought")
     told = shell.json("session", "list", "@carol")["sessions"] if connected else []
-    assert told == []  # its hooks are silent in a session that is somebody else's
+    assert told == []  # what is connected is silent in a session that is somebody else's
 
 
 @pytest.mark.parametrize("world", ["codex"], indirect=True)
@@ -174,7 +177,19 @@ def test_a_session_of_codex_that_we_start_is_told_of_mail_when_a_turn_begins(wor
         assert "1 unread message" in HarnessSession(world, terminal).prompt("hello").news
 
 
+def settled(world: World, terminal: Terminal) -> HarnessSession:
+    if world.harness == "codex":
+        trust_hooks(terminal)
+    else:
+        terminal.wait(world.ready, START_SECONDS)
+        world.settle(terminal)
+    return HarnessSession(world, terminal)
+
+
 def a_hook_of_the_humans_own(world: World) -> None:
+    """Codex has them in the file that we write into, too."""
+    if world.harness != "codex":
+        return
     hook = {"hooks": [{"type": "command", "command": "true"}]}
     (world.home / ".codex/hooks.json").write_text(json.dumps({"hooks": {"UserPromptSubmit": [hook]}}))
 

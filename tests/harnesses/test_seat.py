@@ -120,6 +120,20 @@ async def test_a_bridge_that_comes_back_is_found_again(bridge: Bridge) -> None:
         assert (await bridge.hear("presence"))["presence"] == "active"
 
 
+async def test_who_moves_says_hello_again(bridge: Bridge) -> None:
+    async with held(bridge.path) as (seat, sitter):
+        seat.move()  # there is nowhere to leave yet
+        await sitter.welcomes.get()
+        await bridge.hear("hello")
+        asked = asyncio.create_task(seat.ask(QUESTION, timeout=60))
+        await bridge.hear("turn_started")
+        seat.move()
+        assert await asked == NOTHING
+        await bridge.hear("hello")
+        await sitter.welcomes.get()
+        assert len(bridge.writers) == 2
+
+
 async def test_without_an_answer_in_time_there_is_no_announcement(bridge: Bridge) -> None:
     async with held(bridge.path) as (seat, sitter):
         assert await seat.ask(QUESTION, timeout=0.01) == NOTHING, "there is no bridge yet"

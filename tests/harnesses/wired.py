@@ -13,6 +13,30 @@ from wakeline.testing.worlds import World
 HARNESSES = Path(wakeline.__file__).parent / "harnesses"
 OURS = [sys.executable, "-m", "wakeline"]
 
+QUESTION = "Permission required"
+ANSWERS = ("yes", "no", "esc")
+KEYS = {
+    "pi": {"yes": ("Enter",), "no": ("Down", "Enter"), "esc": ("Escape",)},
+    "opencode": {"yes": ("Enter",), "no": ("Right", "Right", "Enter", "Enter"), "esc": ("Escape",)},
+}
+GATE = """
+export default function (pi) {
+  pi.on("tool_call", async (event, ctx) => {
+    if (event.toolName !== "bash") return;
+    if (!(await ctx.ui.confirm("Permission required", event.input.command))) return { block: true, reason: "no" };
+  });
+}
+"""
+
+
+def asking(world: World) -> tuple[str, ...]:
+    """The words that let a harness ask before it runs a command.  pi never does by itself, but its extensions can."""
+    if world.harness != "pi":
+        return ()
+    gate = world.home / "gate.ts"
+    gate.write_text(GATE)
+    return ("-e", str(gate))
+
 
 def wire(world: World, environ: dict[str, str]) -> None:
     """Let what is opened in this world from now on find the bridge and the server that `environ` names."""

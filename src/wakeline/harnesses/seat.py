@@ -59,7 +59,8 @@ class Sitter(Protocol):
 class Seat:
     def __init__(self, path: Callable[[], str], sitter: Sitter, pauses: Callable[[], Iterator[float]]) -> None:
         self._path, self._sitter, self._pauses = path, sitter, pauses
-        self._writer: asyncio.StreamWriter | None = None
+        self._connection: asyncio.StreamWriter | None = None
+        self._writer: asyncio.StreamWriter | None = None  # the same, once it is welcome there
         self._asked: deque[asyncio.Future[said.AnnounceSaid]] = deque()
 
     @property
@@ -81,6 +82,7 @@ class Seat:
             reader, writer = await asyncio.open_unix_connection(self._path(), limit=said.LINE_BYTES)
         except OSError:
             return Parting.NOBODY
+        self._connection = writer
         try:
             match await self._introduce(reader, writer):
                 case said.Welcome() as welcome:
@@ -127,8 +129,13 @@ class Seat:
         if came is not None:
             self.say(came)
 
+    def move(self) -> None:
+        """Leave, and come back as who says hello then."""
+        if self._connection is not None:
+            self._connection.close()
+
     def _leave(self, writer: asyncio.StreamWriter) -> None:
-        self._writer = None
+        self._connection = self._writer = None
         while self._asked:
             question = self._asked.popleft()
             if not question.cancelled():

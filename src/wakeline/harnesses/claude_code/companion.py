@@ -157,10 +157,20 @@ class Companion:
             return await self._submitted(event)
         if event.event in ("PostToolUse", "PostToolUseFailure"):
             return self._tool_ran(event)
+        if event.source == "resume" and event.session_id not in ("", self._turns.native_id):
+            self._move(event.session_id)
+            return {}
         self._seat.say(*self._happened(event))
         if self._turns.presence == "idle":
             self._release()
         return {}
+
+    def _move(self, native_id: str) -> None:
+        """`/resume`: from here on this is another session, which has its own mail and was not shown these doorbells."""
+        self._turns = Turns(native_id, self._clock())
+        self._kept.clear()
+        self._ringing.clear()
+        self._seat.move()
 
     def _happened(self, event: Event) -> list[said.Line]:
         now = self._clock()

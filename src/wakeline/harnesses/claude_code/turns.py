@@ -50,6 +50,7 @@ class Turns:
         self._prompted = False  # the turn began with a prompt, so it ends with a hook, or was cut off
         self._asking = False
         self._heard_at = now
+        self._glimpsed = (native_id, now)  # the id in the registry, and since when
         self._told: PresenceSaid | None = None
         self._shown: deque[Shown] = deque(maxlen=RETOLD)
 
@@ -119,7 +120,7 @@ class Turns:
     def seen(self, entry: Entry, now: int) -> list[Line]:
         if entry.changed_at <= self._heard_at and now - self._heard_at < SETTLED:
             return []
-        renamed = self._rename(entry.session_id)
+        renamed = self._glimpse(entry.session_id, now)
         match entry.state:
             case State.IDLE | State.SHELL:
                 return [*renamed, *self._fell_idle(), *self._changed()]
@@ -130,6 +131,12 @@ class Turns:
             case State.BUSY | None:  # its hook is on the way, or a word of a newer version
                 pass
         return [*renamed, *self._changed()]
+
+    def _glimpse(self, native_id: str, now: int) -> list[Line]:
+        """Another id, unless its hook is on the way: that knows whether it is another session as well."""
+        if native_id != self._glimpsed[0]:
+            self._glimpsed = (native_id, now)
+        return self._rename(native_id) if now - self._glimpsed[1] >= SETTLED else []
 
     def _fell_idle(self) -> list[Line]:
         if not self._running and not self._asking:
