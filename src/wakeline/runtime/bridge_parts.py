@@ -23,10 +23,11 @@ from wakeline.adapters.opencode.adapter import OpencodeServed
 from wakeline.adapters.opencode.api import OpencodeServer
 from wakeline.adapters.seat import Seats
 from wakeline.adapters.tmux.adapter import Tmux
+from wakeline.core.log import Workspace
 from wakeline.core.queries import AllWorkspaces
 from wakeline.core.store import Store
 from wakeline.endpoint import invalid
-from wakeline.errors import Conflict, InvalidArgument, Unavailable
+from wakeline.errors import Conflict, InvalidArgument, Unavailable, WakelineError
 from wakeline.harnesses.claude_code.registry import folder as claude_sessions
 from wakeline.harnesses.claude_code.registry import process_of
 from wakeline.runtime import clock, processes
@@ -124,8 +125,7 @@ async def run_beside(services: Services, store: Store, settings: Settings) -> No
     with HostLock(settings.data, clock.new_id()) as lock:
 
         async def lines() -> list[Line]:
-            workspaces = await store.read(AllWorkspaces())
-            return [LocalLine(services, workspace, name, lock.bridge_id) for workspace in workspaces]
+            return [LocalLine(services, each, name, lock.bridge_id) for each in await _workspaces(store)]
 
         async with seated(settings, name, await lines(), strict=False) as bridge, asyncio.TaskGroup() as group:
             group.create_task(bridge.run())
@@ -133,6 +133,16 @@ async def run_beside(services: Services, store: Store, settings: Settings) -> No
                 await asyncio.sleep(NEW_WORKSPACES_SECONDS)
                 for line in await lines():
                     bridge.add(line)
+
+
+async def _workspaces(store: Store) -> list[Workspace]:
+    """A store that is away is waited for: it must end neither the bridge nor, with it, the server."""
+    while True:
+        try:
+            return await store.read(AllWorkspaces())
+        except WakelineError as error:
+            _log.warning("the bridge cannot see the workspaces yet: %s", error.message)
+            await asyncio.sleep(AGAIN_SECONDS)
 
 
 async def run_alone(settings: Settings, token: str, *, url: str | None, socket: str | None, host: str | None) -> None:
