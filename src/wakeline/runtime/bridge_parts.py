@@ -57,7 +57,7 @@ def adapters(desk: Desk, settings: Settings, environ: Mapping[str, str]) -> list
         CodexQueue(processes.look),
         OpencodeServed(_opencode_servers(settings, environ), desk.register),
         Tmux(processes.look, processes.foreground),
-        Commands(_orders(settings), environ, time.monotonic),
+        Commands(_orders(settings), environ, time.monotonic, processes.look),
     ]
 
 
