@@ -30,7 +30,7 @@ from wakeline.endpoint import invalid
 from wakeline.errors import Conflict, InvalidArgument, Unavailable, WakelineError
 from wakeline.harnesses.claude_code.registry import folder as claude_sessions
 from wakeline.harnesses.claude_code.registry import process_of
-from wakeline.runtime import clock, processes
+from wakeline.runtime import clock, keeper, processes
 from wakeline.runtime.bridge import Bridge
 from wakeline.runtime.crew import Crew
 from wakeline.runtime.desk import Desk, workspace_in
@@ -102,6 +102,7 @@ def runtime_directory(environ: Mapping[str, str]) -> Path:
 @asynccontextmanager
 async def seated(settings: Settings, host: str, lines: list[Line], *, strict: bool) -> AsyncIterator[Bridge]:
     """A bridge with its seats open.  Whoever enters runs it."""
+    keeper.put(settings.data / processes.BRIDGED, f"{host}\n")  # for who registers a session of this host by hand
     desk = Desk(host, processes.look)
     seats = Seats(desk)
     crew = Crew(seats, adapters(desk, settings, os.environ))
