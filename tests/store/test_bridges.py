@@ -11,15 +11,14 @@ from tests.store.builders import agent, bridge, send
 from tests.store.places import Place
 from wakeline.core.instant import SECOND
 from wakeline.core.log import UNWANTED, Workspace
-from wakeline.core.observation import Gone, Injected, Noticed, Processed, Still, TurnStatus, Withdrawn
+from wakeline.core.observation import Gone, Injected, Noticed, Processed, TurnStatus, Withdrawn
 from wakeline.core.parcel import Absent, Failed, Refused, Uncertain
 from wakeline.core.queries import HostLog
-from wakeline.core.session import REPEATED, Presence
+from wakeline.core.session import Presence
 from wakeline.core.store import Store
 from wakeline.core.waking import Why
 from wakeline.errors import Conflict, Forbidden
 from wakeline.flow.ack import AckMessages
-from wakeline.flow.attend import Attention
 from wakeline.flow.tend import Leave
 
 
@@ -333,41 +332,6 @@ async def test_an_unknown_ring_is_not_repeated_until_its_session_was_seen_idle_w
     await hasty.plan()
     assert await hasty.claim() == []  # the first, and one more
     assert len(await hasty.deliveries()) == 2
-
-
-@pytest.mark.guarantee("G-BRIDGE-UNKNOWN")
-async def test_what_a_session_said_before_is_no_sight_of_it_idle_when_it_is_repeated(hasty: Host) -> None:
-    await hasty.mail()
-    [ring] = await hasty.claim()
-    await hasty.settle(ring, Uncertain("timeout", ""))
-    await hasty.observe(Still(ring.session.session_id), attention=Attention(stale_after=0))
-    await hasty.plan()
-    assert await hasty.claim() == []
-    await hasty.beat("idle")
-    await hasty.plan()
-    assert len(await hasty.claim()) == 1
-
-
-async def test_a_session_that_nobody_can_see_counts_for_what_it_last_said(host: Host) -> None:
-    said = await host.beat("active")
-    assert await host.observe(Still(said.session_id))
-    fresh = await host.session(said.session_id)
-    assert (fresh.presence, fresh.presence_source, fresh.presence_at) == ("active", "heartbeat", said.presence_at)
-    assert fresh.heartbeat_at > said.heartbeat_at
-    for _ in range(2):
-        before = await host.session(said.session_id)
-        assert await host.observe(Still(said.session_id), attention=Attention(stale_after=0))
-        after = await host.session(said.session_id)
-        assert (after.presence, after.presence_source) == ("active", REPEATED)
-        assert after.presence_at > before.presence_at
-    assert (await host.beat("idle")).presence_source == "heartbeat"
-
-
-async def test_a_session_that_ended_is_not_kept(host: Host) -> None:
-    said = await host.beat("idle")
-    await host.observe(Gone(said.session_id, "process_ended"))
-    assert not await host.observe(Still(said.session_id))
-    assert (await host.session(said.session_id)).ended_at is not None
 
 
 @pytest.mark.guarantee("G-BRIDGE-UNKNOWN")
