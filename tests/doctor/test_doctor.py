@@ -20,7 +20,7 @@ from wakeline.doctor.hardship import graded, whereabouts
 from wakeline.doctor.installs import PINNED, cache_folder
 from wakeline.doctor.stage import AGENT, Stage
 from wakeline.doctor.ways import ways
-from wakeline.testing.installed import PROGRAMS, Installed
+from wakeline.testing.installed import PROGRAMS, Installed, layout
 from wakeline.testing.server import ServerProcess
 
 PATIENCE = 900
@@ -164,6 +164,72 @@ def test_what_was_fetched_is_found_in_the_cache(server: ServerProcess, home: Pat
     assert (done.code, first, named, reached) == (1, "DELIVERY_LEVELS:", "harness=pi", "transport=none")
     assert [line.split(":")[0] for line in levels] == [f"{level} {name}" for level, name in NAMES.items()]
     assert [one for one in proofs(server) if not one["shipped"]] == []
+
+
+def says(folder: Path, harness: str, words: str) -> Path:
+    """A program that answers so, whatever it is asked."""
+    return on_a_path(folder, Installed(harness, ("/bin/sh", "-c", words)))
+
+
+def test_what_is_installed_is_found_with_its_version_and_what_is_proven_of_it(
+    server: ServerProcess, home: Path, tmp_path: Path
+) -> None:
+    says(tmp_path, "pi", f"echo {PINNED['pi'][1]}")
+    says(tmp_path, "claude-code", "echo 99.0.0")
+    path = says(tmp_path, "codex", "echo codex-cli 99.1.0")
+    cached = cache_folder({"HOME": str(home)}) / f"opencode-{PINNED['opencode'][1]}"
+    program = Path(layout("opencode", cached / "node_modules")[-1])
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho {PINNED['opencode'][1]}\n")
+    program.chmod(0o755)
+    verdicts = [{"level": "D4", "result": "pass"}]
+    proof = {"harness": "codex", "transport": "app-server", "version": "99.1.0", "verdicts": verdicts}
+    assert server.call("POST", "/v1/proofs", proof).status == 200
+    shell = operator(server, home, path)
+    answer = shell.json("doctor")
+    found = {one["harness"]: (one["version"], one["levels"], one["cached"]) for one in answer["harnesses"]}
+    assert found == {
+        "claude-code": ("99.0.0", "none", False),
+        "codex": ("99.1.0", "known", False),
+        "opencode": (PINNED["opencode"][1], "shipped", True),
+        "pi": (PINNED["pi"][1], "shipped", False),
+    }
+    [codex] = [one for one in answer["harnesses"] if one["harness"] == "codex"]
+    assert (codex["program"], codex["ways"][0]) == (
+        str(path / "codex"),
+        {"transport": "app-server", "known": "known", "levels": {"D4": "pass"}},
+    )
+    seen = {line.split("  ")[0]: line for line in shell.run("doctor").out.splitlines()}
+    assert "99.1.0" in seen["✓ harness: codex"]
+    assert "app-server can wake (known)" in seen["✓ harness: codex"]
+    assert "extension can wake (shipped)" in seen["✓ harness: pi"]
+    assert "'wakeline doctor claude-code'" in seen["- harness: claude-code"]
+
+
+def test_a_harness_that_does_not_say_its_version_holds_nothing_up(home: Path, tmp_path: Path) -> None:
+    path = says(tmp_path, "pi", "exec sleep 600")
+    alone = Shell({"HOME": str(home), "PATH": f"{path}:/usr/bin:/bin", "WAKELINE_DATA": str(home / "data")})
+    answer = json.loads(alone.run("doctor", "-o", "json", patience=60).out)
+    found = {one["harness"]: (one["program"], one["version"], one["levels"]) for one in answer["harnesses"]}
+    assert found["pi"] == (str(path / "pi"), None, "none")
+    assert found["codex"] == (None, None, "none")
+
+
+@pytest.mark.parametrize(
+    ("who", "told"),
+    [("nobody", "will be shown but not kept: "), ("@bob", "only a human may record a proof"), ("human", None)],
+)
+def test_whose_result_would_be_lost_hears_of_it_before_the_probe(
+    who: str, told: str | None, server: ServerProcess, home: Path, tmp_path: Path
+) -> None:
+    harness_tools.need_terminal()
+    shell = operator(server, home, says(tmp_path, "pi", "echo pi 9.9.9"))
+    if who == "nobody":
+        shell = shell.with_environ(WAKELINE_DATA=str(tmp_path / "none"))
+    elif who == "@bob":
+        shell = shell.with_environ(WAKELINE_TOKEN=server.add_agent("@bob"))
+    before, _, _ = shell.run("doctor", "pi").err.partition("starting pi")
+    assert (told in before) if told else before == ""
 
 
 def test_the_versions_that_are_fetched_are_those_that_are_tested() -> None:

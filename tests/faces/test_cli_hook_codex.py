@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from wakeline.runtime.processes import BRIDGED
 from wakeline.testing.server import ServerProcess
 
 THREAD = "01a1e48d-e36a-7fc3-8158-a59b90fec04e"
@@ -65,6 +66,15 @@ def test_unread_mail_is_announced_in_the_turn_that_begins(server: ServerProcess)
     session = session_of(server, token)
     assert (session["harness"], session["native_id"], session["cwd"]) == ("codex", THREAD, "/tmp")
     assert (session["presence"], session["active_turn_id"]) == ("active", "turn-1")
+
+
+def test_a_session_is_on_this_machine_as_its_bridge_calls_it(tmp_path: Path) -> None:
+    """Also of a hook that finds its bridge away just now."""
+    with ServerProcess(tmp_path / "data", bridge=False) as server:
+        (server.data / BRIDGED).write_text("nickname\n")
+        token = server.add_agent("@bob")
+        hook(server, token, begin("hello"))
+        assert session_of(server, token)["host"] == "nickname"
 
 
 def test_mail_to_oneself_is_announced_when_the_next_session_begins(server: ServerProcess) -> None:

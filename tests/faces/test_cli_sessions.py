@@ -7,7 +7,7 @@ import pytest
 
 from tests.faces.command_line import Shell
 from tests.faces.test_cli_start import HEAVY, modules_of
-from wakeline.runtime.processes import host_name
+from wakeline.runtime.processes import BRIDGED, host_name
 from wakeline.testing.server import ServerProcess
 
 PROVEN = ("--transport", "app-server", "--harness-version", "0.166.0")
@@ -39,6 +39,18 @@ def test_a_session_s_life(human: Shell) -> None:
     assert as_bob.run("session", "end", name).out == f"session {name} of {bob} has ended\n"
     assert as_bob.run("session", "list").out == "no sessions\n"
     assert as_bob.run("session", "list", "--ended", "-o", "jsonl").lines()[0]["ended_at"] is not None
+
+
+def test_a_session_is_on_this_machine_as_its_bridge_calls_it(human: Shell, server: ServerProcess) -> None:
+    _, as_bob = human.new_agent()
+    (server.data / BRIDGED).write_text("nickname\n")
+    beat = ("session", "heartbeat", "--harness", "pi", "--pid", str(os.getpid()))
+    as_bob.json(*beat, "--native-id", "by default")
+    as_bob.json(*beat, "--native-id", "by name", "--host", host_name())
+    shown = {one["native_id"]: one for one in as_bob.json("session", "list")["sessions"]}
+    assert shown["by default"]["host"] == "nickname"
+    assert (shown["by name"]["host"], shown["by name"]["liveness"]) == (host_name(), "live")
+    assert shown["by default"]["pid_started_at"] == shown["by name"]["pid_started_at"] is not None
 
 
 def test_a_heartbeat_prints_the_doorbell_alone(human: Shell) -> None:

@@ -119,6 +119,7 @@ def test_a_bridge_has_no_part_in_another_host(node: ServerProcess, host: Host, a
     other.bridge.refused("DELIVERY_NOT_FOUND", "POST", "/v1/bridge/settle", bridge_id=other.bridge_id, **settle)
     seen = [
         {"type": "noticed", "session_id": host.session_id, "presence": "active"},
+        {"type": "still", "session_id": host.session_id},
         {"type": "injected", "session_id": host.session_id, "marks": [ring["mark"]]},
         {"type": "gone", "session_id": host.session_id},
     ]

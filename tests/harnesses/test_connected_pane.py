@@ -15,7 +15,7 @@ import pytest
 from tests import harness_tools
 from tests.adapters import composer
 from tests.faces.command_line import Shell
-from wakeline.runtime.processes import foreground, host_name
+from wakeline.runtime.processes import BRIDGED, foreground, host_name
 from wakeline.testing.server import ServerProcess
 from wakeline.testing.terminal import Terminal
 
@@ -78,6 +78,17 @@ def test_mail_is_typed_into_a_connected_pane_and_not_after_disconnect(
     assert shell.json("session", "list", "@bob")["sessions"] == []
     assert not Path(connected["token_file"]).exists()
     assert shell.run("disconnect", "tmux", "--pane", "%0").code == 3
+
+
+def test_a_pane_is_rung_by_a_bridge_that_has_another_name_than_its_machine(pane: Terminal, tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", coalesce_seconds=0, bridge_host="nickname") as bus:
+        until((bus.data / BRIDGED).exists)
+        shell = beside(pane, bus)
+        shell.json("connect", "tmux", "--pane", "%0", "--agent", "@bob")
+        posted = shell.json("send", "@bob", "The parser is done.")
+        assert posted["message_id"] in heard(tmp_path / "log", 1)[0]
+        [session] = shell.json("session", "list", "@bob")["sessions"]
+        assert (session["host"], session["liveness"]) == ("nickname", "live")
 
 
 @pytest.mark.guarantee("G-TMUX-GIVEN")

@@ -16,7 +16,7 @@ import pytest
 
 from wakeline.core.instant import SECOND
 from wakeline.runtime import keeper, processes
-from wakeline.runtime.orders import Folder, Order, keep_command
+from wakeline.runtime.orders import Folder, Order, clean, keep_command
 
 PATIENCE = 20.0
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -145,3 +145,31 @@ def test_what_has_ended_by_itself_may_leave_a_service_but_nothing_in_its_group(t
         assert processes.look(service)[0]
     finally:
         os.kill(service, signal.SIGKILL)
+
+
+@pytest.mark.guarantee("G-ACTIVATION-NO-BYPASS")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("OPENCODE_PERMISSION", '{"*":"allow"}'),
+        ("OPENCODE_PERMISSION", '{\n  "bash": "ask",\n  "*": "allow"\n}'),
+        ("OPENCODE_PERMISSION", '"allow"'),
+        ("OPENCODE_CONFIG_CONTENT", '{"permission": "allow"}'),
+        ("CLAUDE_CODE_SANDBOXED", "1"),
+        ("CLAUDE_CODE_ENABLE_AUTO_MODE", "1"),
+        ("CLAUDE_CODE_EVEN_MORE_DANGEROUSLY_SKIP_PERMISSIONS", "1"),
+    ],
+)
+def test_a_bypass_in_the_environment_is_not_passed_on(name: str, value: str) -> None:
+    assert clean({name: value, "PATH": "/bin"}) == {"PATH": "/bin"}
+
+
+def test_marks_of_harnesses_and_our_secrets_are_not_passed_on_and_the_rest_is() -> None:
+    kept = {"OPENCODE_CONFIG": "/etc/opencode.json", "ANTHROPIC_API_KEY": "key"}
+    assert clean({**kept, "CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "s", "WAKELINE_TOKEN": "t"}) == kept
+
+
+def test_a_single_right_in_the_environment_is_passed_on() -> None:
+    """To name single tools or commands that are allowed is no bypass."""
+    given = {"OPENCODE_PERMISSION": '{"git *":"allow","*":"deny"}'}
+    assert clean(given) == given

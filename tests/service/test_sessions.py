@@ -63,7 +63,9 @@ async def world(tmp_path: Path, processes: dict[int, int]) -> AsyncIterator[Worl
     store = await place.open()
     workspace = await open_workspace(store, "@bob")
     context = Context(store, Guardrails(), new_id)
-    service = Sessions(context, Surroundings("here", look), Attention(STALE * SECOND), DORMANT * SECOND, nobody_comes)
+    service = Sessions(
+        context, Surroundings(frozenset({"here"}), look), Attention(STALE * SECOND), DORMANT * SECOND, nobody_comes
+    )
     yield World(place, service, agent(workspace, "@bob"), human(workspace))
     await place.close()
 

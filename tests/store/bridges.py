@@ -16,6 +16,7 @@ from wakeline.core.log import Workspace
 from wakeline.core.observation import Injected, Observation, Processed, Withdrawn
 from wakeline.core.parcel import Accepted, Result, mark_of
 from wakeline.core.principal import Caller
+from wakeline.core.queries import SessionById
 from wakeline.core.session import Session
 from wakeline.core.store import Store
 from wakeline.core.subscription import Subscription, Target
@@ -88,7 +89,9 @@ class Host:
             )
         )
 
-    async def observe(self, seen: Observation, *, bridge_id: str | None = None, host: str = HOST) -> bool:
+    async def observe(
+        self, seen: Observation, *, bridge_id: str | None = None, host: str = HOST, attention: Attention = ATTENTION
+    ) -> bool:
         found = []
         for mark in seen.marks if isinstance(seen, Injected | Processed | Withdrawn) else ():
             rows = await self.store.read(MarkedRings(self.workspace.workspace_id, mark.removeprefix("wl-")))
@@ -97,7 +100,7 @@ class Host:
         caller = bridge(self.workspace, host)
         if isinstance(self._place, SqlitePlace):
             self._place.now += 1  # the other one's clock goes by itself
-        return await self.store.submit(Observe(caller, name, seen, tuple(found), self.rules, ATTENTION, stamp()))
+        return await self.store.submit(Observe(caller, name, seen, tuple(found), self.rules, attention, stamp()))
 
     async def announce(self, session_id: str) -> list[str] | None:
         now = await self.store.now()
@@ -126,6 +129,10 @@ class Host:
         await self.bell.flush_these(self.row.subscription_id)
 
     # -- what is stored -----------------------------------------------------------------------------------------------
+
+    async def session(self, session_id: str) -> Session:
+        [row] = await self.store.read(SessionById(session_id))
+        return row
 
     async def deliveries(self) -> list[Delivery]:
         """Oldest first."""

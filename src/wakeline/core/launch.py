@@ -73,17 +73,24 @@ class Program:
 
 
 def refuse_bypass(command: Sequence[str]) -> None:
+    words = find_bypass(command)
+    if words is not None:
+        raise Forbidden(
+            "PERMISSION_BYPASS_REFUSED",
+            f"{tame(words)!r} would set the harness's permissions aside.",
+            rule="permission_bypass",
+        )
+
+
+def find_bypass(command: Sequence[str]) -> str | None:
     """In one word or in two: an option and its value may be either."""
     named = " ".join(command).lower()
     bypasses = (*BYPASSES, *chain.from_iterable(own for program, own in _NAMED if program.search(named)))
     for words in zip(command, (*command[1:], ""), strict=False):
         said = f" {_SEPARATORS.sub(' ', ' '.join(words))} ".lower()
         if any(bypass in said for bypass in bypasses):
-            raise Forbidden(
-                "PERMISSION_BYPASS_REFUSED",
-                f"{tame(' '.join(words).strip())!r} would set the harness's permissions aside.",
-                rule="permission_bypass",
-            )
+            return " ".join(words).strip()
+    return None
 
 
 def fill(command: Sequence[str], values: Mapping[str, str]) -> list[str]:

@@ -24,6 +24,12 @@ class Noticed(msgspec.Struct, frozen=True, tag_field="type", tag="noticed"):
     source: str = "bridge"
 
 
+class Still(msgspec.Struct, frozen=True, tag_field="type", tag="still"):
+    """Nobody can see how the session is, and nothing says that it ended: it counts for what it last said of itself."""
+
+    session_id: str
+
+
 class Injected(msgspec.Struct, frozen=True, tag_field="type", tag="injected"):
     """The harness showed our marks in a prompt: those doorbells are in the model's context."""
 
@@ -56,4 +62,4 @@ class Gone(msgspec.Struct, frozen=True, tag_field="type", tag="gone"):
     reason: str
 
 
-Observation = Noticed | Injected | Processed | Withdrawn | Gone
+Observation = Noticed | Still | Injected | Processed | Withdrawn | Gone

@@ -9,7 +9,7 @@ import msgspec
 from wakeline.core.bridge import Bridge, is_attended
 from wakeline.core.delivery import Delivery
 from wakeline.core.instant import SECOND
-from wakeline.core.session import Session, choose_session, exceeds_context, presence_of
+from wakeline.core.session import REPEATED, Session, choose_session, exceeds_context, presence_of
 from wakeline.core.wake import Wake
 from wakeline.core.waking import Seat, WakeRules
 
@@ -43,7 +43,7 @@ def take_seat(
         context_full=exceeds_context(session, rules.context_gate_tokens),
         outstanding_until=_outstanding(session.session_id, deliveries, rules, now),
         bridged=is_attended(bridges.get(session.host or ""), now),
-        seen_at=session.presence_at,
+        seen_at=0 if session.presence_source == REPEATED else session.presence_at,
     )
 
 

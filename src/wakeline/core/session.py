@@ -20,6 +20,9 @@ class Presence(StrEnum):
     USER_TYPING = "userTyping"
 
 
+REPEATED = "repeated"  # the source of a presence that nobody saw: what the session last said, said once more
+
+
 class WakeMode(StrEnum):
     SOCKET = "socket"
     FILE_WATCH = "file-watch"

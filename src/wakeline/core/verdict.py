@@ -28,7 +28,7 @@ class Grade(StrEnum):
     PASS = "pass"  # noqa: S105 - a grade, not a word to get in by
     PARTIAL = "partial"
     FAIL = "fail"
-    CONDITIONAL = "conditional"
+    CONDITIONAL = "conditional"  # said by others: our probe's conditions are those of the transport that it names
     NOT_APPLICABLE = "n/a"
 
 

@@ -33,6 +33,10 @@ def find(harness: str, environ: Mapping[str, str]) -> Installed | None:
     return on_path(harness, environ.get("PATH")) or _cached(harness, cache_folder(environ))
 
 
+def is_cached(installed: Installed, environ: Mapping[str, str]) -> bool:
+    return Path(installed.command[-1]).is_relative_to(cache_folder(environ))
+
+
 def fetch(harness: str, environ: Mapping[str, str]) -> Installed:
     """The version that we know, in the cache folder; it is installed there unless it is there already."""
     found = _cached(harness, cache_folder(environ))

@@ -22,13 +22,14 @@ from wakeline.core.level import admitted, proven, route_of
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
-from wakeline.core.session import Presence, Session, WakeMode, exceeds_context, presence_of
+from wakeline.core.session import REPEATED, Presence, Session, WakeMode, exceeds_context, presence_of
 from wakeline.errors import Forbidden, InvalidArgument, NotFound
 
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _levels = msgspec.json.Decoder(dict[str, str]).decode
 
+HEARTBEAT = "heartbeat"  # the source of a presence whose session does not say how it knows
 Way = tuple[str, str, str]  # harness, transport and version; empty: not said
 
 # Said and stored in the same shape.
@@ -172,7 +173,7 @@ def unheard(session_id: str, workspace_id: int, handle: str, harness: str, now: 
         levels="{}",
         presence=Presence.UNKNOWN,
         active_turn_id=None,
-        presence_source="heartbeat",
+        presence_source=HEARTBEAT,
         presence_at=now,
         context_tokens=None,
         context_limit=None,
@@ -296,6 +297,8 @@ def _spoken(session: Session, said: wire.HeartbeatSession, now: int) -> Session:
         changes["pid_started_at"] = None if at is None else from_datetime(at.astimezone(UTC))
     if said.presence is not UNSET:
         changes |= {"presence": said.presence, "presence_at": now}
+        if said.presence_source is UNSET and session.presence_source == REPEATED:
+            changes["presence_source"] = HEARTBEAT  # its own word again
         if said.active_turn_id is UNSET and said.presence != session.presence:
             changes["active_turn_id"] = None  # that turn is over
     return _replace(session, **{name: value for name, value in changes.items() if value is not UNSET})

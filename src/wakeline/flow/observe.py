@@ -11,10 +11,10 @@ from typing import assert_never
 import msgspec
 
 from wakeline.core.delivery import Delivery, Outcome, Step
-from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed, Withdrawn
+from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed, Still, Withdrawn
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
-from wakeline.core.session import Session
+from wakeline.core.session import REPEATED, Session
 from wakeline.core.wake import Wake, WakeState
 from wakeline.core.waking import WakeRules, Why, is_over, poke_at
 from wakeline.flow import evidence
@@ -58,6 +58,8 @@ class Observe(msgspec.Struct, frozen=True):
         match self.seen:
             case Noticed():
                 return self._notice(picture, session, self.seen)
+            case Still():
+                return self._repeat(picture, session)
             case Injected():
                 self._inject(picture, session, self.seen)
             case Processed():
@@ -82,6 +84,17 @@ class Observe(msgspec.Struct, frozen=True):
             active_turn_id=seen.turn_id,
             heartbeat_at=picture.now,
         )
+        picture.put_session(after)
+        report(picture, self.caller.handle, before, after, self.attention)
+        return True
+
+    def _repeat(self, picture: Picture, before: Session) -> bool:
+        """Its own word counts as long as it is fresh; only then is it repeated, which is no sight of the session."""
+        if before.ended_at is not None:
+            return False
+        after = _replace(before, heartbeat_at=picture.now)
+        if before.presence_source == REPEATED or picture.now - before.presence_at >= self.attention.stale_after // 2:
+            after = _replace(after, presence_at=picture.now, presence_source=REPEATED)
         picture.put_session(after)
         report(picture, self.caller.handle, before, after, self.attention)
         return True

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -135,8 +135,16 @@ async def _bridge(parts: Parts, settings: Settings) -> None:
         return
     try:
         await run_beside(parts.services, parts.store, settings)
-    except WakelineError as error:
-        _log.error("this server runs without a bridge: %s", error.message)
+    except* WakelineError as group:
+        _log.error("this server runs without a bridge: %s", "; ".join(_messages(group)))
+
+
+def _messages(group: BaseExceptionGroup[WakelineError]) -> Iterator[str]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _messages(error)
+        else:
+            yield error.message
 
 
 async def _serve(settings: Settings, parts: Parts, additions: Additions) -> None:

@@ -23,13 +23,14 @@ from wakeline.adapters.opencode.adapter import OpencodeServed
 from wakeline.adapters.opencode.api import OpencodeServer
 from wakeline.adapters.seat import Seats
 from wakeline.adapters.tmux.adapter import Tmux
+from wakeline.core.log import Workspace
 from wakeline.core.queries import AllWorkspaces
 from wakeline.core.store import Store
 from wakeline.endpoint import invalid
-from wakeline.errors import Conflict, InvalidArgument, Unavailable
+from wakeline.errors import Conflict, InvalidArgument, Unavailable, WakelineError
 from wakeline.harnesses.claude_code.registry import folder as claude_sessions
 from wakeline.harnesses.claude_code.registry import process_of
-from wakeline.runtime import clock, processes
+from wakeline.runtime import clock, keeper, processes
 from wakeline.runtime.bridge import Bridge
 from wakeline.runtime.crew import Crew
 from wakeline.runtime.desk import Desk, workspace_in
@@ -56,7 +57,7 @@ def adapters(desk: Desk, settings: Settings, environ: Mapping[str, str]) -> list
         CodexQueue(processes.look),
         OpencodeServed(_opencode_servers(settings, environ), desk.register),
         Tmux(processes.look, processes.foreground),
-        Commands(_orders(settings), environ, time.monotonic),
+        Commands(_orders(settings), environ, time.monotonic, processes.look),
     ]
 
 
@@ -101,6 +102,7 @@ def runtime_directory(environ: Mapping[str, str]) -> Path:
 @asynccontextmanager
 async def seated(settings: Settings, host: str, lines: list[Line], *, strict: bool) -> AsyncIterator[Bridge]:
     """A bridge with its seats open.  Whoever enters runs it."""
+    keeper.put(settings.data / processes.BRIDGED, f"{host}\n")  # for who registers a session of this host by hand
     desk = Desk(host, processes.look)
     seats = Seats(desk)
     crew = Crew(seats, adapters(desk, settings, os.environ))
@@ -124,8 +126,7 @@ async def run_beside(services: Services, store: Store, settings: Settings) -> No
     with HostLock(settings.data, clock.new_id()) as lock:
 
         async def lines() -> list[Line]:
-            workspaces = await store.read(AllWorkspaces())
-            return [LocalLine(services, workspace, name, lock.bridge_id) for workspace in workspaces]
+            return [LocalLine(services, each, name, lock.bridge_id) for each in await _workspaces(store)]
 
         async with seated(settings, name, await lines(), strict=False) as bridge, asyncio.TaskGroup() as group:
             group.create_task(bridge.run())
@@ -133,6 +134,16 @@ async def run_beside(services: Services, store: Store, settings: Settings) -> No
                 await asyncio.sleep(NEW_WORKSPACES_SECONDS)
                 for line in await lines():
                     bridge.add(line)
+
+
+async def _workspaces(store: Store) -> list[Workspace]:
+    """A store that is away is waited for: it must end neither the bridge nor, with it, the server."""
+    while True:
+        try:
+            return await store.read(AllWorkspaces())
+        except WakelineError as error:
+            _log.warning("the bridge cannot see the workspaces yet: %s", error.message)
+            await asyncio.sleep(AGAIN_SECONDS)
 
 
 async def run_alone(settings: Settings, token: str, *, url: str | None, socket: str | None, host: str | None) -> None:

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
+from wakeline.core.launch import find_bypass
 from wakeline.core.session import START_TOLERANCE, Sighting
 from wakeline.endpoint import HARNESS_MARKS
 from wakeline.runtime import keeper, processes
@@ -56,9 +57,16 @@ class Exit(msgspec.Struct, frozen=True):
 
 
 def clean(environ: Mapping[str, str]) -> dict[str, str]:
-    """An environment for somebody else: nothing of the harness that may have started us, and none of our secrets."""
+    """An environment for somebody else: nothing of a harness that may have started us, none of our secrets, no bypass.
+
+    A variable may set a harness's permissions aside as well as a word of a command can.
+    """
     marks = {*HARNESS_MARKS, *SESSION_MARKS}
-    return {name: value for name, value in environ.items() if name not in marks and not name.startswith(OURS)}
+    return {
+        name: value
+        for name, value in environ.items()
+        if name not in marks and not name.startswith(OURS) and find_bypass([f"{name}={value}"]) is None
+    }
 
 
 def keep_command(folder: Path, seconds: int) -> list[str]:

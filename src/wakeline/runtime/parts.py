@@ -237,7 +237,7 @@ def _webhooks(settings: Settings) -> Webhooks:
 
 
 def _sessions(settings: Settings, context: Context, subscriptions: Subscriptions) -> Sessions:
-    here = Surroundings(processes.host_name(), processes.look)
+    here = Surroundings(frozenset({processes.host_name(), settings.bridge_host} - {""}), processes.look)
     return Sessions(
         context, here, _attention(settings), settings.dormant_seconds * SECOND, subscriptions.ensure_default
     )

@@ -10,8 +10,24 @@ _STATE, _PARENT, _SESSION, _FOREGROUND, _START = 0, 1, 3, 5, 19  # fields of /pr
 _GONE = ("Z", "X", "x")  # ended, only not yet collected by its parent
 
 
+BRIDGED = "bridge.host"  # in a data directory: what its bridge calls this host
+
+
 def host_name() -> str:
     return os.uname().nodename
+
+
+def bridged_name(data: str | None) -> str:
+    """What sessions must call this host, so that the bridge of this data directory rings in them.
+
+    It may have another name than the system's, by a setting or by its token.  Where none ever ran, the system's.
+    """
+    if data is None:
+        return host_name()
+    try:
+        return _read(f"{data}/{BRIDGED}").decode("utf-8", "replace").strip() or host_name()
+    except OSError:
+        return host_name()
 
 
 def look(pid: int) -> tuple[bool, int | None]:

@@ -9,7 +9,7 @@ import msgspec
 
 from wakeline import wire
 from wakeline.core.instant import from_datetime
-from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed, Withdrawn
+from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed, Still, Withdrawn
 from wakeline.core.session import Session
 from wakeline.errors import Unavailable, WakelineError
 from wakeline.runtime.lines import Line
@@ -18,6 +18,7 @@ MOST = 10_000
 AT_ONCE = 50
 _WORDS = {
     Noticed: "noticed",
+    Still: "still",
     Injected: "injected",
     Processed: "processed",
     Withdrawn: "withdrawn",

@@ -18,7 +18,7 @@ from wakeline.core.bridge_queries import (
 )
 from wakeline.core.instant import SECOND
 from wakeline.core.log import Position
-from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed, Withdrawn
+from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed, Still, Withdrawn
 from wakeline.core.parcel import (
     MARK_PREFIX,
     Absent,
@@ -237,6 +237,8 @@ def _observation(said: wire.ObservationSaid) -> Observation:
         case "noticed":
             presence = Presence(said.presence or Presence.UNKNOWN)
             return Noticed(said.session_id, presence, said.turn_id, said.source or "bridge")
+        case "still":
+            return Still(said.session_id)
         case "injected":
             return Injected(said.session_id, marks, said.turn_id, said.woke)
         case "processed":

@@ -36,9 +36,9 @@ _session_id = re.compile(SESSION_ID_PATTERN)
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """This machine: its name, and how to look at one of its processes."""
+    """This machine: its names, and how to look at one of its processes."""
 
-    host: str
+    hosts: frozenset[str]
     look: Callable[[int], Sighting]
 
 
@@ -153,7 +153,7 @@ class Sessions:
         )
 
     def _liveness(self, row: Session) -> str:
-        is_here = row.host == self._here.host
+        is_here = row.host in self._here.hosts
         return liveness(row, self._here.look(row.pid) if is_here and row.pid is not None else None)
 
     async def peers(self, caller: Caller) -> wire.Peers:

@@ -21,7 +21,7 @@ class Installed:
     harness: str
     command: tuple[str, ...]  # what starts it, before any option
 
-    def version(self) -> str:
+    def version(self, seconds: float = VERSION_SECONDS) -> str:
         """What it says of itself, in a home that is not the user's."""
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
             done = subprocess.run(
@@ -31,7 +31,7 @@ class Installed:
                 capture_output=True,
                 text=True,
                 check=False,
-                timeout=VERSION_SECONDS,
+                timeout=seconds,
             )
         found = _VERSION.search(done.stdout)
         return found.group() if found else "unknown"
@@ -44,8 +44,13 @@ def on_path(harness: str, path: str | None = None) -> Installed | None:
 
 def in_modules(harness: str, modules: Path, node: Path | str = "node") -> Installed | None:
     """In a `node_modules`: the program itself, because no package's own script ran that would have put it in place."""
-    command = _LAYOUTS[harness](modules, str(node))
+    command = layout(harness, modules, node)
     return Installed(harness, tuple(command)) if command and Path(command[-1]).exists() else None
+
+
+def layout(harness: str, modules: Path, node: Path | str = "node") -> Sequence[str]:
+    """What would start it, were it there."""
+    return _LAYOUTS[harness](modules, str(node))
 
 
 def _platform() -> str:

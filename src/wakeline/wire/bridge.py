@@ -17,7 +17,7 @@ Why = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$(?!\n)", examples
 Mark = Annotated[str, Meta(pattern=r"^wl-[0-9A-Za-z]{26}$(?!\n)", examples=["wl-01JD3Z8Q0W4T6N9X2C5V7B1M3K"])]
 Marks = Annotated[list[Mark], Meta(max_length=100)]
 RingResult = Literal["accepted", "refused", "failed", "unknown", "absent"]
-ObservationType = Literal["noticed", "injected", "processed", "withdrawn", "gone"]
+ObservationType = Literal["noticed", "still", "injected", "processed", "withdrawn", "gone"]
 
 
 class AttendBridge(Request, frozen=True):

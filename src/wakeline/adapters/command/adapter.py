@@ -3,6 +3,9 @@
     D0 to D8: unproven.  What the command does, nobody here has seen; what it says came of it is believed as a harness's
     acceptance is, which is `triggered` and no more.
 
+Nobody can see from here how such a session is.  It said so itself, once, and that would be too old after minutes; so as
+long as the operator's command is there, and the session's process if it named one, it is told to be there still.
+
 A command that was started and did not end in time may have done its work: that is `Uncertain`, and its processes are
 ended.  One that could not be started has done nothing.
 """
@@ -11,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 from collections.abc import Callable, Mapping
@@ -18,14 +22,16 @@ from types import MappingProxyType
 from typing import Protocol
 
 from wakeline.adapters.command.book import EXITS, Order, Word
-from wakeline.adapters.harness import ANY
+from wakeline.adapters.harness import ANY, Report, Sessions
+from wakeline.core.observation import Gone, Still
 from wakeline.core.parcel import Absent, Accepted, Failed, Parcel, Refused, Result, Uncertain, bounded
 from wakeline.core.seat import COMMAND
-from wakeline.core.session import WakeMode
+from wakeline.core.session import Liveness, Sighting, WakeMode, liveness
 
 TRANSPORT = "command"
 OUTPUT_BYTES = 4_096
 END_SECONDS = 2.0
+LOOK_SECONDS = 30.0
 _ANSWERS: dict[str, Word] = {"accepted": "accepted", "refused": "refused", "failed": "failed", "absent": "absent"}
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "USER", "LOGNAME", "TMPDIR", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY")
 
@@ -43,11 +49,18 @@ class Commands:
     capabilities: tuple[str, ...] = (COMMAND,)
     levels: Mapping[str, str] = MappingProxyType({})
 
-    def __init__(self, orders: Orders, environ: Mapping[str, str], monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        orders: Orders,
+        environ: Mapping[str, str],
+        monotonic: Callable[[], float],
+        look: Callable[[int], Sighting],
+    ) -> None:
         self._orders = orders
+        self._look = look
         self._environ = {name: environ[name] for name in KEPT if name in environ}
         self._monotonic = monotonic
-        self._rang: dict[str, float] = {}  # by session
+        self._rang: dict[tuple[str, str], float] = {}  # by application or session: when the last one ended
 
     async def deliver(self, parcel: Parcel) -> Result:
         order, session = self._orders.get(parcel.handle), parcel.session
@@ -56,11 +69,25 @@ class Commands:
         fields = fields_of(parcel)
         if any(value.startswith("-") for name, value in fields.items() if name != "text"):
             return Failed("unsafe_word", "A name that is filled in looks like an option.", retryable=False)
-        now = self._monotonic()
-        if now < self._rang.get(session.session_id, now) + order.every_seconds and session.session_id in self._rang:
+        place = ("session", session.session_id) if order.application is None else ("application", order.application)
+        if order.every_seconds and self._monotonic() < self._rang.get(place, -math.inf) + order.every_seconds:
             return Refused(None, "too_soon", f"This command rings at most every {order.every_seconds:g} s.")
-        self._rang[session.session_id] = now
-        return await self._run(order, [fill(word, fields) for word in order.argv], parcel)
+        self._rang[place] = math.inf
+        try:
+            return await self._run(order, [fill(word, fields) for word in order.argv], parcel)
+        finally:
+            self._rang[place] = self._monotonic()
+
+    async def watch(self, sessions: Sessions, report: Report) -> None:
+        while True:
+            for session in sessions():
+                if session.transport != TRANSPORT or self._orders.get(session.handle) is None:
+                    continue
+                if liveness(session, None if session.pid is None else self._look(session.pid)) is Liveness.DEAD:
+                    await report(Gone(session.session_id, "process_ended"))
+                else:
+                    await report(Still(session.session_id))
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _run(self, order: Order, argv: list[str], parcel: Parcel) -> Result:
         try:

@@ -37,7 +37,8 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     argv: Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1)]
     timeout_seconds: Annotated[float, Meta(gt=0, le=60)] = 15
-    every_seconds: Annotated[float, Meta(ge=0, le=3600)] = 0  # not more often than this in one session
+    every_seconds: Annotated[float, Meta(ge=0, le=3600)] = 0  # not sooner than this after the last one ended
+    application: str | None = None  # what it drives: all sessions there share `every_seconds`; None: each has its own
     stdin: bool = False  # the text comes on the standard input, where no list of processes shows it
     answers: bool = False  # the first word that it prints says what came of it, not its exit code
     exits: dict[ExitCode, Word] = {}
@@ -51,6 +52,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     argv: list[str] | None = None
     timeout_seconds: float | None = None
     every_seconds: float | None = None
+    application: str | None = None
     stdin: bool | None = None
     answers: bool | None = None
     exits: dict[str, str] | None = None

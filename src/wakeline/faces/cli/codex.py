@@ -80,10 +80,11 @@ def _visit(context: Context, event: str, said: dict[str, Any], codex: Codex) -> 
 
 
 def _ask_server(context: Context, event: str, said: dict[str, Any], codex: Codex) -> str | None:
-    from wakeline.runtime.processes import host_name
+    from wakeline.runtime.processes import bridged_name
 
     turn_id = said.get("turn_id") if event == PROMPT else None
-    facts = {**_facts(event, said), **codex.facts(), "active_turn_id": turn_id, "host": host_name()}
+    host = bridged_name(context.endpoint().data)
+    facts = {**_facts(event, said), **codex.facts(), "active_turn_id": turn_id, "host": host}
     heard = context.call(calls.heartbeat_session(**facts, presence_source="hook", resumable=True))
     text: str | None = heard["doorbell"]
     return None if event != PROMPT or MARK in str(said.get("prompt", "")) else text

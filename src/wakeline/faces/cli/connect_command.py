@@ -120,7 +120,7 @@ def _notes(context: Context, book: Book, entry: dict[str, Any]) -> tuple[str, ..
     beat = f"wakeline session heartbeat --transport {TRANSPORT} --capability {COMMAND} --harness NAME --native-id ID"
     return (
         f"its token is in {book.records.token_file(book.key)}: give it to the agent as WAKELINE_TOKEN_FILE",
-        f"a session says that it is rung so: {beat} --presence idle",
+        f"a session says once that it is rung so: {beat} --pid PID --presence idle",
         *missing(context, program),
     )
 

@@ -24,7 +24,7 @@ from wakeline.faces.cli.arguments import usage_error
 from wakeline.faces.cli.credential import Credential, default_handle, find_credential, revoke
 from wakeline.faces.cli.exchange import exchange
 from wakeline.faces.cli.sessions import started
-from wakeline.runtime.processes import foreground, host_name, look
+from wakeline.runtime.processes import bridged_name, foreground, look
 
 if TYPE_CHECKING:
     from wakeline.faces.cli.context import Context
@@ -41,7 +41,7 @@ def connect(context: Context) -> int:
     who = find_credential(context, key, default_handle(_word(facts.command), None), records.load(key))
     answer = {"harness": NAME, "handle": who.handle, "pane": pane.pane, "program": facts.command, "written": False}
     if not given.dry_run:
-        call = _heartbeat(pane, facts, folder, program)
+        call = _heartbeat(pane, facts, folder, program, bridged_name(context.endpoint().data))
         answer |= {"written": True, **_register(context, who, call, pane, records)}
         _give(pane, gift(who.handle, str(answer["session_id"]), program, look(program)[1]))
     return context.show(answer, _connected_view)
@@ -100,11 +100,11 @@ def _program(pane: Pane, facts: Facts) -> int:
     return pid
 
 
-def _heartbeat(pane: Pane, facts: Facts, folder: str, pid: int) -> calls.Call:
+def _heartbeat(pane: Pane, facts: Facts, folder: str, pid: int, host: str) -> calls.Call:
     return calls.heartbeat_session(
         harness=_word(facts.command),
         native_id=pane.native_id,
-        host=host_name(),
+        host=host,
         cwd=folder or None,
         pid=pid,
         pid_started_at=started(look(pid)[1]),

@@ -1,5 +1,6 @@
-"""`doctor`: does everything work here?  Versions, data directory, store, socket and server, one line each, with what
-was seen.  It looks only: it repairs nothing and needs no right that the server does not give to anybody.
+"""`doctor`: does everything work here?  Versions, data directory, store, socket, server and the harnesses that are
+installed, one line each, with what was seen.  It looks only: it repairs nothing and needs no right that the server does
+not give to anybody.
 
 With a harness it is the physical probe (`doctor_harness.py`), with `--live` a ring at a session (`doctor_live.py`).
 """
@@ -69,7 +70,10 @@ def doctor(context: Context) -> int:
 
 
 def _look(context: Context) -> int:
+    from wakeline.faces.cli.doctor_installed import look_around
+
     settings, _ = load(context.flags, context.environ)
+    harnesses = look_around(context)
     endpoint = find_endpoint(context.flags, context.environ, operator=False)
     findings = [
         *check_versions(),
@@ -77,9 +81,14 @@ def _look(context: Context) -> int:
         *check_store(settings),
         *check_socket(endpoint),
         *check_server(endpoint),
+        *(Finding(f"harness: {found.harness}", ok=found.ok, detail=found.detail) for found in harnesses),
     ]
     healthy = all(finding.ok is not False for finding in findings)
-    answer = {"healthy": healthy, "checks": [finding._asdict() for finding in findings]}
+    answer = {
+        "healthy": healthy,
+        "checks": [finding._asdict() for finding in findings],
+        "harnesses": [found.answer for found in harnesses],
+    }
     context.show(answer, _view, "checks")
     return OK if healthy else FAILED
 

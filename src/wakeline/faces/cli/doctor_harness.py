@@ -41,6 +41,8 @@ def probe(context: Context) -> int:
     if not found:
         hint = "Install one, or let --fetch install the versions that we know."
         raise NotFound("HARNESS_NOT_FOUND", "No harness is on PATH or in the cache.", hint)
+    if context.arguments.keep:
+        _warn(context)
     signal.signal(signal.SIGTERM, _interrupted)
     diagnoses = [_examine(installed, way) for installed in found for way in wanted[installed.harness]]
     kept = [_keep(context, one) for one in diagnoses] if context.arguments.keep else []
@@ -99,6 +101,18 @@ def _find(context: Context, wanted: Iterable[str]) -> list[Installed]:
 def _examine(installed: Installed, way: Way | None) -> Diagnosis:
     with tempfile.TemporaryDirectory(prefix="wakeline", ignore_cleanup_errors=True) as folder:
         return examine(installed, installed.version(), Path(folder), _tell, way)
+
+
+def _warn(context: Context) -> None:
+    """A probe takes minutes: who would lose its result should hear of that before, not after."""
+    from wakeline.calls import whoami
+
+    try:
+        trouble = None if context.call(whoami())["kind"] == "human" else "only a human may record a proof"
+    except WakelineError as error:
+        trouble = one_line(error.message)
+    if trouble is not None:
+        _tell(f"what is found will be shown but not kept: {trouble}; it is kept for the human of a running server")
 
 
 def _keep(context: Context, found: Diagnosis) -> bool:

@@ -15,7 +15,7 @@ from wakeline.faces.cli.text import ago, one_line, table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+    from argparse import ArgumentParser
     from collections.abc import Sequence
     from typing import Any
 
@@ -31,7 +31,7 @@ def _heartbeat_arguments(parser: ArgumentParser) -> None:
     add("--harness-version", metavar="V", help="the version of what runs it, as it spells it")
     add("--transport", metavar="NAME", help="by which way into its harness it is reached, such as command")
     add("--native-id", metavar="ID", help="the harness's own id of it, by which it is found again")
-    add("--host", help="the machine that it runs on (default: this one)")
+    add("--host", help="the machine that it runs on (default: this one, as its bridge calls it)")
     add("--cwd", metavar="DIR", help="where it works (default: here)")
     add("--pid", type=int, metavar="N", help="its process; when that started is found out, if it runs here")
     add("--wake-mode", choices=calls.WAKE_MODES, help="how it can be woken (default: none)")
@@ -72,20 +72,21 @@ def heartbeat(context: Context) -> int:
         resumable=given.resumable,
         task_id=given.task,
         branch=given.branch,
-        **_place(given),
+        **_place(context),
     )
     return context.show(context.call(call), _heartbeat_view)
 
 
-def _place(given: Namespace) -> dict[str, Any]:
+def _place(context: Context) -> dict[str, Any]:
     """Where it runs.  A session that is named was placed when it was registered; only what is said is sent."""
-    from wakeline.runtime.processes import host_name, look
+    from wakeline.runtime.processes import bridged_name, host_name, look
 
-    here, named = host_name(), given.session is not None
+    given = context.arguments
+    here, named = bridged_name(context.endpoint().data), given.session is not None
     place = {"host": given.host or (None if named else here), "cwd": given.cwd or (None if named else _here())}
     if given.pid is not None:
         place["pid"] = given.pid
-        place["pid_started_at"] = started(look(given.pid)[1]) if given.host in (None, here) else None
+        place["pid_started_at"] = started(look(given.pid)[1]) if given.host in (None, here, host_name()) else None
     return place
 
 
