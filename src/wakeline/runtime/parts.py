@@ -135,6 +135,7 @@ def _tell(waker: Waker, services: Services) -> None:
     services.pushes.on_departure(waker.disconnected)
     services.sessions.on_seat(waker.seated)
     services.hub.on_control(waker.hear)
+    services.hub.on_lost(waker.look)
 
 
 def _operations(
@@ -157,6 +158,7 @@ def _connect(hub: Hub, identity: Identity, issuer: Jwks | None) -> None:
         issuer.on_withdrawn(lambda kids: identity.forget(kids=kids))
         issuer.on_withdrawn(lambda kids: hub.dismiss(lambda caller: caller.kid in kids))
     hub.on_control(identity.hear)
+    hub.on_lost(lambda workspace_id: identity.forget(workspace_id=workspace_id))
     hub.on_control(lambda row: hub.dismiss(lambda caller: _concerns(row, caller)))
 
 
