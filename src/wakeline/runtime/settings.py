@@ -52,9 +52,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["open", "granted"],
         Meta(description="Who may write to whom first: open to all, or only with a CAN_REPLY_TO grant."),
     ] = "open"
-    direct_wake_policy: Annotated[WakePolicy, Meta(description="When direct messages wake, unless they say.")] = (
-        "immediate"
-    )
+    direct_wake_policy: Annotated[
+        WakePolicy,
+        Meta(description="When direct messages, and questions that wait for a reply, wake, unless they say."),
+    ] = "immediate"
     broadcast_wake_policy: Annotated[
         WakePolicy, Meta(description="When mail to a role or to everyone wakes, unless it says.")
     ] = "next_turn"
