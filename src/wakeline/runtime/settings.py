@@ -222,7 +222,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     drain_seconds: Annotated[float, Meta(ge=0, description="How long a stopping server finishes work, in seconds.")] = (
         10
     )
-    sweep_seconds: Annotated[float, Meta(gt=0, description="How often expiry and retention run, in seconds.")] = 30
+    sweep_seconds: Annotated[
+        float, Meta(gt=0, description="How often expiry runs and late answers are looked for, in seconds.")
+    ] = 30
     metrics_public: Annotated[bool, Meta(description="Show /metrics to all, not only loopback and tokens.")] = False
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="How much the server writes to stderr.")
