@@ -123,6 +123,21 @@ def test_the_default_wake_policy_follows_from_the_address(node: ServerProcess, a
     assert reviewer.inbox()["messages"][0]["wake_policy"] == "next_turn"
 
 
+@pytest.mark.parametrize("to", ["role:{}", "everyone"])
+def test_a_question_that_waits_for_its_answer_wakes_at_once_whomever_it_asks(
+    node: ServerProcess, alice: Actor, to: str
+) -> None:
+    role = new_name("role").removeprefix("@")
+    reviewer = new_agent(node, "reviewer", role)
+    address = to.format(role)
+    asked = [
+        alice.send(address, body=body, wait_seconds=0.01, **said)["message_id"]
+        for body, said in (("now?", {}), ("or later?", {"wake_policy": "silent"}))
+    ]
+    policies = [reviewer.get(f"/v1/messages/{message_id}")["wake_policy"] for message_id in asked]
+    assert policies == ["immediate", "silent"]
+
+
 # -- where it goes ----------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from cryptography.fernet import Fernet
@@ -37,6 +40,18 @@ def eventually(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_nodes_that_are_started_together_on_an_empty_database_all_serve(tmp_path: Path) -> None:
+    key = Fernet.generate_key().decode()
+    with fresh_postgres() as url, ExitStack() as running, ThreadPoolExecutor() as pool:
+        starting = [ServerProcess(tmp_path / name, database=url, key=key) for name in ("one", "two", "three")]
+        for node in starting:
+            running.callback(node.kill)
+        list(pool.map(ServerProcess.start, starting))
+        for node in starting:
+            agent = new_agent(node, "alice")
+            assert [at(other, agent).get("/v1/whoami")["handle"] for other in starting] == [agent.handle] * 3
 
 
 def test_what_one_node_takes_the_other_gives(nodes: Nodes) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -205,6 +207,18 @@ def test_pruning_forgets_sessions_that_ended(node: ServerProcess, alice: Actor) 
     assert len(alice.get("/v1/sessions", ended=True)["sessions"]) == 2
     assert operator(node).post("/v1/prune", older_than_seconds=0)["sessions"] == 1
     assert [one["session_id"] for one in alice.get("/v1/sessions", ended=True)["sessions"]] == [new]
+
+
+def test_a_server_prunes_by_itself_as_its_settings_say(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data") as server:
+        alice, bob = new_agent(server, "alice"), new_agent(server, "bob")
+        last = [alice.send(bob, body=f"patience{n}")["log_id"] for n in range(6)][-1]
+        assert len(bob.get("/v1/search", q="patience5")["messages"]) == 1  # it is indexed, so it may be pruned
+    with ServerProcess(tmp_path / "data", log_retention_rows=4, sweep_seconds=0.05) as server:
+        deadline = time.monotonic() + 20
+        while (first := operator(server).get("/v1/status")["first_log_id"]) == 1:
+            assert time.monotonic() < deadline
+        assert first == last - 3
 
 
 @pytest.mark.parametrize("body", [{"keep": -1}, {"older_than_seconds": -1}, {"keep": "x"}, {"before": 1}])

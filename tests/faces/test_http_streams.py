@@ -104,6 +104,25 @@ def test_a_slow_reader_is_cut_off_alone_and_resumes_without_a_gap(narrow: Server
         assert again.take(len(missed)) == missed
 
 
+@pytest.mark.guarantee("G-NO-SILENT-GAP")
+def test_a_stream_ends_when_what_it_has_yet_to_catch_up_with_is_pruned(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path / "data", loop_turn_limit=0) as server:
+        alice, bob = new_agent(server, "alice"), new_agent(server, "bob")
+        sent = [alice.send(bob, body=f"{n} {BIG if n < 100 else ''}")["log_id"] for n in range(160)]
+        with Listener(bob, after="0") as stream:
+            operator(server).post("/v1/prune", keep=1)  # the sockets between hold less than the first page
+            events = []
+            while (event := stream.next()) is not None:
+                events.append(event)
+        heard = [event.log_id for event in events if event.kind == "message.posted"]
+        assert heard == sent[: len(heard)]
+        assert len(heard) < len(sent)
+        with Listener(bob, last_event_id=events[-1].id) as again:
+            assert again.refusal is not None
+            error_of(again.refusal, "POSITION_EXPIRED")
+        assert "Traceback" not in server.output
+
+
 def test_streams_are_limited_and_room_comes_back(narrow: ServerProcess) -> None:
     agent = new_agent(narrow)
     _until_free(narrow)

@@ -129,10 +129,14 @@ async def test_nodes_that_start_together_make_one_workspace(store: Store) -> Non
     assert len(await store.read(AllWorkspaces())) == 1
 
 
-async def test_issuer_keys_come_back(store: Store) -> None:
-    key = IssuerKey("k1", "public", "private", 1)
-    await store.add_issuer_key(key)
-    assert await store.read(IssuerKeys()) == [key]
+@pytest.mark.usefixtures("workspace")
+async def test_nodes_that_start_together_make_one_issuer_key(store: Store) -> None:
+    keys = [IssuerKey(f"k{n}", "public", "private", 9 - n) for n in range(4)]
+    await asyncio.gather(*(store.add_first_issuer_key(key) for key in keys))
+    [kept] = await store.read(IssuerKeys())
+    assert kept in keys
+    await store.add_first_issuer_key(IssuerKey("late", "public", "private", 0))
+    assert await store.read(IssuerKeys()) == [kept]
 
 
 async def test_tokens_are_issued_and_revoked_for_good(store: Store, workspace: Workspace) -> None:

@@ -35,7 +35,18 @@ def test_what_a_batch_asks_for_is_found_by_its_key(connection: apsw.Connection, 
 
 
 @pytest.mark.guarantee("G-COST")
-@pytest.mark.parametrize("name", ["message_for", "first_reply", "thread_for", "thread_glimpses"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "message_for",
+        "first_reply",
+        "thread_for",
+        "thread_glimpses",
+        "control_after",
+        "thread_questions",
+        "thread_decisions",
+    ],
+)
 def test_who_may_read_what_is_found_by_keys(connection: apsw.Connection, name: str) -> None:
     statement = statements.load("sqlite", name)
     values = tuple(1 for _ in statement.parameters)

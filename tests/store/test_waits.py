@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.store.builders import HOUR, agent, log_of, open_workspace, post, send
+from tests.store.builders import HOUR, agent, inbox, log_of, open_workspace, post, send
 from tests.store.elsewhere import Meanwhile, on_another_node
 from tests.store.places import PostgresPlace
 from wakeline.core.instant import SECOND
@@ -38,6 +38,16 @@ async def test_three_questions_at_once_that_close_a_circle_leave_one_refused(
     answers = await asyncio.gather(*asked, return_exceptions=True)
     assert refused(answers) == ["Nobody could answer: @cat waits for @ann waits for @bob waits for @cat."]
     assert [entry.log.kind for entry in await log_of(store, workspace)].count("message.posted") == 2
+
+
+@pytest.mark.parametrize("to", ["@bob", "role:reviewer", "everyone"])
+async def test_a_question_wakes_at_once_unless_it_says_otherwise(store: Store, to: str) -> None:
+    workspace = await open_workspace(store, "@ann", "@bob", roles=("reviewer",))
+    ann = agent(workspace, "@ann")
+    for asked in (question(ann, to), msgspec.structs.replace(question(ann, to), wake_policy="next_turn")):
+        await store.submit(asked)
+    mail = await inbox(store, agent(workspace, "@bob"))
+    assert [found.message.wake_policy for found in mail] == ["immediate", "next_turn"]
 
 
 @pytest.mark.guarantee("G-WAIT")

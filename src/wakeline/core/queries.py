@@ -24,6 +24,7 @@ R = TypeVar("R")
 
 _MESSAGE_WIDTH = len(Message.__struct_fields__)
 _LOG_WIDTH = len(LogEntry.__struct_fields__)
+_WORKSPACE_WIDTH = len(Workspace.__struct_fields__)
 _THREAD_WIDTH = len(Thread.__struct_fields__)
 
 
@@ -58,6 +59,18 @@ class Entry(msgspec.Struct, frozen=True):
 def _entry(*columns: Any) -> Entry:
     message = columns[_LOG_WIDTH:]
     return Entry(LogEntry(*columns[:_LOG_WIDTH]), Message(*message) if message[0] is not None else None)
+
+
+class Control(msgspec.Struct, frozen=True):
+    """A workspace, and a row of its log at that moment."""
+
+    workspace: Workspace
+    log: LogEntry | None
+
+
+def _control(*columns: Any) -> Control:
+    log = columns[_WORKSPACE_WIDTH:]
+    return Control(Workspace(*columns[:_WORKSPACE_WIDTH]), LogEntry(*log) if log[0] is not None else None)
 
 
 def _pair(number: int, word: str) -> tuple[int, str]:
@@ -377,14 +390,15 @@ class ConsumerCursor(Query[int], frozen=True):
     row = int
 
 
-class ControlAfter(Query[LogEntry], frozen=True):
-    """Rows that change who may do what: the only ones a node must hear of when nobody listens."""
+class ControlAfter(Query[Control], frozen=True):
+    """Rows that change who may do what: the only ones a node must hear of when nobody listens.  Without any, one row
+    that has only the workspace.
+    """
 
     workspace_id: int
     after: int
-    until: int
     limit: int
-    row = LogEntry
+    row = _control
 
 
 class DeadLetterFor(Query[DeadLetter], frozen=True):

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from wakeline import wire
+from wakeline.core.instant import to_datetime
+from wakeline.core.summary_queries import Voice
 
 MOST = 10
 _TEXT = 200
@@ -26,17 +28,6 @@ def is_decision(view: wire.MessageView) -> bool:
     return "decision" in view.tags or _decision.match(view.body) is not None
 
 
-def open_questions(views: Sequence[wire.MessageView]) -> list[wire.MessageView]:
-    """Questions that nobody but their sender has replied to."""
-    senders = {view.message_id: view.sender for view in views}
-    answered = {
-        view.in_reply_to
-        for view in views
-        if view.in_reply_to is not None and senders.get(view.in_reply_to) != view.sender
-    }
-    return [view for view in views if is_question(view) and view.message_id not in answered]
-
-
 def short(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _TEXT else line[: _TEXT - 1] + "…"
@@ -47,29 +38,34 @@ def _pointer(view: wire.MessageView) -> dict[str, Any]:
 
 
 def summarise(
-    thread: wire.ThreadView, members: Sequence[wire.MemberView], views: Sequence[wire.MessageView]
+    thread: wire.ThreadView,
+    members: Sequence[wire.MemberView],
+    voices: Sequence[Voice],
+    unanswered: Sequence[wire.MessageView],
+    decisive: Sequence[wire.MessageView],
 ) -> wire.ThreadSummary:
-    counts = Counter(view.sender for view in views)
+    """`unanswered` and `decisive` hold the newest, in their order, of what may be open and may be a decision."""
+    counts = Counter({voice.sender: voice.messages for voice in voices})
     read = {member.handle: member.last_read_seq for member in members}
     names = sorted({*read, *counts}, key=lambda handle: (-counts[handle], handle))
     participants = [
         wire.ParticipantSummary(handle=handle, messages=counts[handle], last_read_seq=read.get(handle, 0))
         for handle in names
     ]
-    questions = [wire.OpenQuestion(**_pointer(view)) for view in open_questions(views)[-MOST:]]
-    decisions = [wire.Decision(**_pointer(view)) for view in views if is_decision(view)][-MOST:]
+    questions = [wire.OpenQuestion(**_pointer(view)) for view in unanswered if is_question(view)][-MOST:]
+    decisions = [wire.Decision(**_pointer(view)) for view in decisive if is_decision(view)][-MOST:]
     return wire.ThreadSummary(
         thread_id=thread.thread_id,
         title=thread.title,
         type=thread.type,
         status=thread.status,
         messages=thread.last_seq,
-        summarised_from_seq=views[0].seq if views else 0,
+        summarised_from_seq=min((voice.first_seq for voice in voices), default=0),
         participants=participants,
         open_questions=questions,
         decisions=decisions,
-        first_at=views[0].created_at if views else None,
-        last_at=views[-1].created_at if views else None,
+        first_at=to_datetime(min(voice.first_at for voice in voices)) if voices else None,
+        last_at=to_datetime(max(voice.last_at for voice in voices)) if voices else None,
         text=_text(thread, participants, questions, decisions),
     )
 

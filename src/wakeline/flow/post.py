@@ -284,7 +284,8 @@ class Post(msgspec.Struct, frozen=True):
         attend.note_acting(picture, thread.thread_id, self.caller.handle, self.message.session_id)
         rails = self.rails
         chain, hops = trace.chain_of(picture, self.caller, self.message, thread.thread_id, rails.cause_minutes)
-        default = rails.direct_wake_policy if route.direct else rails.broadcast_wake_policy
+        # Who waits for an answer needs somebody who is awake, whoever that is.
+        default = rails.direct_wake_policy if route.direct or self.wait else rails.broadcast_wake_policy
         message = _replace(
             self.message,
             recipients=_encode(route.address).decode(),

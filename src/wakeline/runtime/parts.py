@@ -23,6 +23,7 @@ from wakeline.core.records import IssuerKey
 from wakeline.core.store import Store
 from wakeline.core.subscription import Target
 from wakeline.core.waking import WakeRules
+from wakeline.errors import Conflict
 from wakeline.flow.attend import Attention
 from wakeline.runtime import clock, processes, secrets
 from wakeline.runtime.activator import Activator
@@ -135,6 +136,7 @@ def _tell(waker: Waker, services: Services) -> None:
     services.pushes.on_departure(waker.disconnected)
     services.sessions.on_seat(waker.seated)
     services.hub.on_control(waker.hear)
+    services.hub.on_lost(waker.look)
 
 
 def _operations(
@@ -157,6 +159,7 @@ def _connect(hub: Hub, identity: Identity, issuer: Jwks | None) -> None:
         issuer.on_withdrawn(lambda kids: identity.forget(kids=kids))
         issuer.on_withdrawn(lambda kids: hub.dismiss(lambda caller: caller.kid in kids))
     hub.on_control(identity.hear)
+    hub.on_lost(lambda workspace_id: identity.forget(workspace_id=workspace_id))
     hub.on_control(lambda row: hub.dismiss(lambda caller: _concerns(row, caller)))
 
 
@@ -253,8 +256,13 @@ def _concerns(row: LogEntry, caller: Caller) -> bool:
 
 async def _first_start(settings: Settings, store: Store) -> None:
     names = {workspace.name for workspace in await store.read(AllWorkspaces())}
-    if settings.default_workspace not in names:
+    if settings.default_workspace in names:
+        return
+    try:
         await store.add_workspace(settings.default_workspace, dice.token_hex(4), settings.human_handle)
+    except Conflict as conflict:
+        if conflict.code != "WORKSPACE_EXISTS":  # another node was faster
+            raise
 
 
 def _issuer(settings: Settings) -> Jwks | None:
@@ -272,9 +280,9 @@ async def _open_secrets(settings: Settings, store: Store) -> tuple[Fernet, list[
     rows = await store.read(IssuerKeys())
     box = secrets.load_box(settings.data, settings.key, make=not rows)
     if not rows:
-        row = secrets.make_issuer_key(box, f"wakeline-{dice.token_hex(6)}", clock.now())
-        await store.add_issuer_key(row)
-        rows = [row]
+        made = secrets.make_issuer_key(box, f"wakeline-{dice.token_hex(6)}", clock.now())
+        await store.add_first_issuer_key(made)
+        rows = await store.read(IssuerKeys())  # another node's, if it was faster
     return box, rows
 
 

@@ -52,9 +52,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Literal["open", "granted"],
         Meta(description="Who may write to whom first: open to all, or only with a CAN_REPLY_TO grant."),
     ] = "open"
-    direct_wake_policy: Annotated[WakePolicy, Meta(description="When direct messages wake, unless they say.")] = (
-        "immediate"
-    )
+    direct_wake_policy: Annotated[
+        WakePolicy,
+        Meta(description="When direct messages, and questions that wait for a reply, wake, unless they say."),
+    ] = "immediate"
     broadcast_wake_policy: Annotated[
         WakePolicy, Meta(description="When mail to a role or to everyone wakes, unless it says.")
     ] = "next_turn"
@@ -222,7 +223,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     drain_seconds: Annotated[float, Meta(ge=0, description="How long a stopping server finishes work, in seconds.")] = (
         10
     )
-    sweep_seconds: Annotated[float, Meta(gt=0, description="How often expiry and retention run, in seconds.")] = 30
+    sweep_seconds: Annotated[
+        float, Meta(gt=0, description="How often expiry runs and late answers are looked for, in seconds.")
+    ] = 30
     metrics_public: Annotated[bool, Meta(description="Show /metrics to all, not only loopback and tokens.")] = False
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Meta(description="How much the server writes to stderr.")

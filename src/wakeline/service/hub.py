@@ -32,9 +32,10 @@ RETRY_SECONDS = 1.0
 class _Place:
     """One workspace as this node follows it."""
 
-    __slots__ = ("by_handle", "by_host", "epoch", "everything", "mail", "tail")
+    __slots__ = ("by_handle", "by_host", "epoch", "everything", "mail", "tail", "workspace_id")
 
     def __init__(self, workspace: Workspace) -> None:
+        self.workspace_id = workspace.workspace_id
         self.epoch = workspace.epoch
         self.tail = workspace.last_log_id
         self.everything: set[Stream[Published]] = set()
@@ -54,6 +55,7 @@ class Hub:
         self._ring = asyncio.Event()
         self._waiters: dict[str, set[Waiter[asyncio.Event]]] = {}
         self._control: list[Callable[[LogEntry], None]] = []
+        self._lost: list[Callable[[int], None]] = []
         self.streams: set[Stream[Any]] = set()
         self.closed = False
         store.on_commit(self.look, self.hear, self.is_heard)
@@ -85,6 +87,10 @@ class Hub:
     def on_control(self, hear: Callable[[LogEntry], None]) -> None:
         """Hear of rows that change who may do what, wherever they were written."""
         self._control.append(hear)
+
+    def on_lost(self, begin_again: Callable[[int], None]) -> None:
+        """Hear that rows of a workspace were pruned before we could tell of them."""
+        self._lost.append(begin_again)
 
     # -- following ----------------------------------------------------------------------------------------------------
 
@@ -125,8 +131,9 @@ class Hub:
                     return
                 await self._publish(workspace_id, place, page)
             else:
-                [workspace] = await self._store.read(WorkspaceById(workspace_id))
-                rows = await self._store.read(ControlAfter(workspace_id, place.tail, workspace.last_log_id, PAGE))
+                found = await self._store.read(ControlAfter(workspace_id, place.tail, PAGE))
+                workspace, rows = found[0].workspace, [one.log for one in found if one.log is not None]
+                self._skip_to(place, workspace.first_log_id)
                 self._ring_hosts(place, rows)
                 self._tell_control(rows)
                 if len(rows) < PAGE:
@@ -137,15 +144,39 @@ class Hub:
                 else:
                     place.tail = rows[-1].log_id
 
+    def _skip_to(self, place: _Place, first: int) -> None:
+        """Rows that were pruned before we came to them are told to nobody.
+
+        So nobody listens on as if nothing had happened: a listener comes again with its position, and hears that it is
+        gone if it is; and since a lost row may have ended a right, no right is remembered.
+        """
+        if first - 1 <= place.tail:
+            return
+        _log.warning("the log was pruned beyond what was followed: whoever listens begins again")
+        place.tail = first - 1
+        for streams in (place.everything, *place.by_handle.values(), *place.by_host.values()):
+            for stream in streams:
+                stream.close()
+        self.dismiss(lambda caller: caller.workspace_id == place.workspace_id)
+        for begin_again in self._lost:
+            begin_again(place.workspace_id)
+
     def _is_heard(self, place: _Place) -> bool:
         """By somebody for whom any row may be: a bridge hears of its own rows as control rows."""
         return bool(place.everything or place.by_handle or place.mail or self._waiters)
 
     async def _publish(self, workspace_id: int, place: _Place, page: list[Entry]) -> None:
+        # The log has no gaps: what does not begin right after our position was pruned.
+        self._skip_to(place, page[0].log.log_id)
         last = page[-1].log.log_id
         audience: dict[int, list[str]] = {}
         for log_id, handle in await self._store.read(LogMembers(workspace_id, place.tail, last)):
             audience.setdefault(log_id, []).append(handle)
+        # Pruned meanwhile?  The oldest rows go first: if the first one of a thread has readers, nothing is missing.
+        oldest = next((entry.log.log_id for entry in page if entry.log.stream.startswith(THREAD_STREAM)), None)
+        if oldest is not None and oldest not in audience:
+            [workspace] = await self._store.read(WorkspaceById(workspace_id))
+            self._skip_to(place, min(workspace.first_log_id, last + 1))
         self._hand_out(place, page, audience)
         place.tail = last
         self._tell_control(entry.log for entry in page if entry.log.kind in CONTROL)

@@ -241,13 +241,21 @@ class Identity:
     # -- forgetting ---------------------------------------------------------------------------------------------------
 
     def forget(
-        self, *, jti: str | None = None, handle: str | None = None, kids: frozenset[str | None] = frozenset()
+        self,
+        *,
+        jti: str | None = None,
+        handle: str | None = None,
+        kids: frozenset[str | None] = frozenset(),
+        workspace_id: int | None = None,
     ) -> None:
         self._forgotten += 1
         self._remembered = {
             token: caller
             for token, caller in self._remembered.items()
-            if caller.jti != jti and caller.handle != handle and caller.kid not in kids
+            if caller.jti != jti
+            and caller.handle != handle
+            and caller.kid not in kids
+            and caller.workspace_id != workspace_id
         }
 
     def hear(self, row: LogEntry) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from wakeline import wire
-from wakeline.core.log import Position, parse_position
+from wakeline.core.log import Position, Workspace, parse_position
 from wakeline.core.principal import Caller
-from wakeline.core.queries import Entry, HostLog, LogAfter, LogVisible, UnreadCount, WorkspaceById
+from wakeline.core.queries import Entry, HostLog, LogAfter, LogVisible, Query, UnreadCount, WorkspaceById
 from wakeline.core.store import Search
 from wakeline.errors import Gone
 from wakeline.service import views
@@ -28,6 +28,7 @@ class Start(msgspec.Struct, frozen=True):
 
     epoch: str
     after: int
+    last: int  # where the log ended then
     clamped: bool = False
 
 
@@ -45,56 +46,58 @@ class Logs:
         position = None if text is None else parse_position(text)
         await self._hub.know(caller.workspace_id)
         [workspace] = await self._context.store.read(WorkspaceById(caller.workspace_id))
+        epoch, last = workspace.epoch, workspace.last_log_id
         if position is None:
-            return Start(workspace.epoch, workspace.last_log_id)
-        kept = workspace.first_log_id - 1
+            return Start(epoch, last, last)
         if position.epoch is None:
-            return Start(workspace.epoch, kept)
-        tip = Position(workspace.epoch, workspace.last_log_id)
-        if position.epoch != workspace.epoch:
+            return Start(epoch, workspace.first_log_id - 1, last)
+        if position.epoch != epoch:
             raise Gone(
                 "EPOCH_CHANGED",
                 f"The position {position} belongs to another history.",
-                **await self._state(caller, tip),
+                **await self._state(caller, workspace),
             )
-        if position.log_id < kept:
-            raise Gone("POSITION_EXPIRED", f"The log is kept from {kept + 1} on.", **await self._state(caller, tip))
-        if position.log_id > workspace.last_log_id:
-            return Start(workspace.epoch, workspace.last_log_id, clamped=True)
-        return Start(workspace.epoch, position.log_id)
+        await self._check_kept(caller, workspace, position.log_id)
+        return Start(epoch, min(position.log_id, last), last, clamped=position.log_id > last)
 
-    async def _state(self, caller: Caller, tip: Position) -> dict[str, Any]:
+    async def _check_kept(self, caller: Caller, workspace: Workspace, after: int) -> None:
+        first = workspace.first_log_id
+        if after < first - 1:
+            raise Gone("POSITION_EXPIRED", f"The log is kept from {first} on.", **await self._state(caller, workspace))
+
+    async def _state(self, caller: Caller, workspace: Workspace) -> dict[str, Any]:
         store = self._context.store
         [unread] = await store.read(UnreadCount(caller.workspace_id, caller.handle, await store.now()))
-        return {"unread": unread, "position": str(tip)}
+        return {"unread": unread, "position": str(Position(workspace.epoch, workspace.last_log_id))}
 
     async def page(self, caller: Caller, query: wire.LogQuery) -> wire.LogPage:
         start = await self.start(caller, query.after)
-        store = self._context.store
-        [workspace] = await store.read(WorkspaceById(caller.workspace_id))
-        rows, reached = await self._visible(caller, start.after, workspace.last_log_id, query.limit)
-        now = await store.now()
+        rows, reached = await self._visible(caller, start.after, start.last, query.limit)
+        now = await self._context.store.now()
         return wire.LogPage(
             events=[views.event(row, start.epoch, now) for row in rows],
             position=str(Position(start.epoch, reached)),
-            has_more=reached < workspace.last_log_id,
+            has_more=reached < start.last,
         )
 
     async def _visible(self, caller: Caller, after: int, until: int, limit: int) -> tuple[list[Entry], int]:
-        """One page, and the position up to which nothing more is visible."""
-        store = self._context.store
-        if caller.host is not None:
-            rows = await store.read(HostLog(caller.workspace_id, after, until, caller.host, limit))
-        elif caller.reads_everything:
-            rows = [
-                row for row in await store.read(LogAfter(caller.workspace_id, after, limit)) if row.log.log_id <= until
-            ]
-        else:
-            rows = await store.read(LogVisible(caller.workspace_id, after, until, caller.handle, limit))
+        """One page, and the position up to which nothing more is visible.
+
+        What was pruned since the page before is gone, and looks just like what the caller may not see: the page is read
+        together with where the log begins now.
+        """
+        [workspace], rows = await self._context.store.read_together(
+            WorkspaceById(caller.workspace_id), _page_of(caller, after, until, limit)
+        )
+        await self._check_kept(caller, workspace, after)
+        rows = [row for row in rows if row.log.log_id <= until]
         return rows, (rows[-1].log.log_id if len(rows) == limit else until)
 
     async def catch_up(self, caller: Caller, after: int) -> AsyncIterator[list[Entry]]:
-        """Pages from `after` to where the hub is.  When it ends, `hub.join` must follow without an await."""
+        """Pages from `after` to where the hub is.  When it ends, `hub.join` must follow without an await.
+
+        Raises `Gone` when the log was pruned beyond the pages that were read.
+        """
         while after < (until := self._hub.tail(caller.workspace_id)):
             rows, after = await self._visible(caller, after, until, PAGE)
             yield rows
@@ -114,6 +117,14 @@ class Logs:
         found = await store.search(wanted) if wanted.phrases else []
         now = await store.now()
         return wire.Found(messages=[views.message(row, None, now) for row in found], indexed_to=workspace.last_log_id)
+
+
+def _page_of(caller: Caller, after: int, until: int, limit: int) -> Query[Entry]:
+    if caller.host is not None:
+        return HostLog(caller.workspace_id, after, until, caller.host, limit)
+    if caller.reads_everything:
+        return LogAfter(caller.workspace_id, after, limit)
+    return LogVisible(caller.workspace_id, after, until, caller.handle, limit)
 
 
 def parse_phrases(text: str) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from wakeline.core.queries import (
     ThreadPage,
     UnreadCount,
 )
+from wakeline.core.summary_queries import ThreadDecisions, ThreadQuestions, ThreadVoices
 from wakeline.core.thread import Member, Status
 from wakeline.errors import NotFound
 from wakeline.flow.ack import AckThread
@@ -27,7 +28,6 @@ from wakeline.service import views
 from wakeline.service.context import Context, check_claims, digest
 from wakeline.service.messages import mark_seen
 
-SUMMARISED = 500
 _LAST = "~"  # sorts after every id
 
 
@@ -120,13 +120,25 @@ class Threads:
 
     async def summarise(self, caller: Caller, thread_id: str) -> wire.ThreadSummary:
         seen = await self._visible(caller, thread_id)
-        page = await self._page(caller, seen, max(0, seen.thread.last_seq - SUMMARISED), SUMMARISED)
         members = await self._members(seen)
-        now = await self._context.store.now()
-        shown = [views.message(one.message, None, now) for one in page]
+        store = self._context.store
+        now = await store.now()
+        reading = thread_id, caller.handle, seen.glimpsed_seq is None
+        voices, questions, decisions = await store.read_together(
+            ThreadVoices(*reading),
+            ThreadQuestions(*reading, now, summary.MOST),
+            ThreadDecisions(*reading, now, 2 * summary.MOST),  # the query takes a few that are none
+        )
         # Who is not in it counts what they can see.
-        thread = seen.thread if members is not None else msgspec.structs.replace(seen.thread, last_seq=len(shown))
-        return summary.summarise(views.thread(thread), [views.member(one) for one in members or []], shown)
+        heard = sum(voice.messages for voice in voices)
+        thread = seen.thread if members is not None else msgspec.structs.replace(seen.thread, last_seq=heard)
+        return summary.summarise(
+            views.thread(thread),
+            [views.member(one) for one in members or []],
+            voices,
+            [views.message(row, None, now) for row in reversed(questions)],
+            [views.message(row, None, now) for row in reversed(decisions)],
+        )
 
     async def add_members(self, caller: Caller, thread_id: str, request: wire.ChangeMembers) -> wire.ThreadView:
         check_claims(caller, request)

@@ -47,10 +47,11 @@ class Chores:
         rows = await self.fetch("all_workspaces", {})
         return next(workspace for workspace in (Workspace(*row) for row in rows) if workspace.name == name)
 
-    async def add_issuer_key(self: Engine, key: IssuerKey) -> None:
+    async def add_first_issuer_key(self: Engine, key: IssuerKey) -> None:
+        """Unless there is one.  Of nodes that start together, one is first: the transaction holds every workspace."""
         fields = msgspec.structs.asdict(key)
         del fields["retired_at"]
-        await self.transact([("add_issuer_key", fields)])
+        await self.transact([("add_first_issuer_key", fields)])
 
     async def lapse_expired(self: Engine) -> int:
         now = {"now": await self.now()}

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from wakeline import wire
-from wakeline.errors import Unavailable
+from wakeline.errors import Gone, Unavailable
 from wakeline.faces.http.answers import Headers, Send, encode
 from wakeline.faces.http.connection import Connection
 from wakeline.service import Caller, Published, Push, Services, Stream
@@ -111,8 +111,9 @@ async def _catch_up(services: Services, stream: Stream[Published], after: int, e
                 await _write(send, _drain(queue, encoded))
             if stream.closed:
                 return
-    except Unavailable:
-        stream.close()  # the answer has begun: it ends here, and the listener resumes from its last id
+    except (Unavailable, Gone):
+        # The answer has begun: it ends here, and the listener resumes from its last id, or is told that it is gone.
+        stream.close()
 
 
 def _drain(queue: deque[T | None], encoding: Callable[[T], bytes]) -> bytes:
