@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import harness_tools
-from wakeline.adapters.harness import HarnessAdapter, Observes
+from wakeline.adapters.harness import HarnessAdapter, Observes, Withdraws
 from wakeline.adapters.opencode.adapter import OpencodeServed
 from wakeline.adapters.opencode.api import OpencodeServer
 from wakeline.adapters.opencode.letter import letter_of
@@ -76,6 +76,17 @@ class Watched:
     async def ring(self, event_id: str) -> object:
         return await self.adapter.deliver(a_parcel(event_id, self.session))
 
+    async def withdraw(self, event_id: str) -> bool:
+        return await self.adapter.withdraw(self.session, mark_of(event_id))
+
+    async def until_gone(self, event_id: str) -> None:
+        server = OpencodeServer(self.harness.url, PASSWORD)
+        message_id = letter_of(mark_of(event_id), "").message_id
+        async with asyncio.timeout(WAIT_SECONDS):
+            while await server.message(self.native_id, message_id) is not None:  # noqa: ASYNC110 - nobody tells us
+                await asyncio.sleep(0.05)
+        await server.close()
+
 
 def a_session(native_id: str) -> Session:
     return Session(
@@ -110,6 +121,7 @@ async def watching(harness: OpencodeServe, native_id: str | None = None) -> Asyn
 def test_it_is_an_adapter_that_observes() -> None:
     adapter: HarnessAdapter = OpencodeServed([], nobody)
     assert isinstance(adapter, Observes)
+    assert isinstance(adapter, Withdraws)
 
 
 @pytest.mark.guarantee("G-PI-OPENCODE-WAKE")
@@ -211,6 +223,45 @@ async def test_after_an_interrupt_it_waits_for_the_human(harness: OpencodeServe,
         gate.set()
         both = {mark_of(EVENTS[5]), mark_of(EVENTS[6])}
         await watched.until(lambda one: isinstance(one, Injected) and set(one.marks) == both)
+
+
+@pytest.mark.guarantee("G-COMPANION-WITHDRAWN")
+async def test_what_is_called_off_is_not_in_the_next_prompt(harness: OpencodeServe, model: ModelServer) -> None:
+    async with watching(harness) as watched:
+        gate = threading.Event()
+        model.script("talk at length", Say("one and more", gate))
+        harness.prompt(watched.native_id, "talk at length")
+        await asyncio.to_thread(model.wait, "talk at length")
+        harness.abort(watched.native_id)
+        await watched.until_presence(Presence.IDLE, len(watched.told))
+        gate.set()
+        await watched.ring(EVENTS[11])
+        await watched.ring(EVENTS[12])
+        assert await watched.withdraw(EVENTS[11])
+        assert not await watched.withdraw(EVENTS[11])
+        harness.prompt(watched.native_id, "what is next")
+        request = await asyncio.to_thread(model.wait, "what is next")
+        assert mark_of(EVENTS[12]) in request.text
+        assert mark_of(EVENTS[11]) not in request.text
+        await watched.until(lambda one: isinstance(one, Processed))
+        assert not await watched.withdraw(EVENTS[12])
+
+
+@pytest.mark.guarantee("G-COMPANION-WITHDRAWN")
+async def test_what_is_called_off_in_a_turn_is_not_prompted_again(harness: OpencodeServe, model: ModelServer) -> None:
+    async with watching(harness) as watched:
+        model.script("run for nobody", Shell("true"), Say("ran"))
+        harness.prompt(watched.native_id, "run for nobody")
+        await watched.until_presence(Presence.WAITING_ON_APPROVAL)
+        await watched.ring(EVENTS[13])
+        assert not await watched.withdraw(EVENTS[13]), "opencode deletes nothing in a turn"
+        after = len(watched.told)
+        harness.answer("reject")
+        await watched.until_presence(Presence.IDLE, after)
+        await watched.until_gone(EVENTS[13])
+        harness.prompt(watched.native_id, "what is left")
+        await asyncio.to_thread(model.wait, "what is left")
+        assert model.turns(mark_of(EVENTS[13])) == []
 
 
 async def test_what_cannot_be_rung_is_a_result(harness: OpencodeServe) -> None:

@@ -85,6 +85,8 @@ class Session:
         given: dict[str, Any] = {"version": "1", "transport": "seat", "resumable": True, "presence": "idle", **hello}
         self._hello = said.Hello(protocol=said.PROTOCOL, token=token, harness="reference", native_id=native_id, **given)
         self.rings: asyncio.Queue[said.RingSaid] = asyncio.Queue()
+        self.kept: set[str] = set()  # marks that can still be called off
+        self.called_off: asyncio.Queue[str] = asyncio.Queue()
         self.answer: tuple[said.Rang, str | None] | None = ("accepted", None)
         self.seat = Seat(lambda: path, self, lambda: repeat(0.05))
         self._welcomed: asyncio.Queue[said.Welcome] = asyncio.Queue()
@@ -102,6 +104,10 @@ class Session:
     async def rung(self, ring: said.RingSaid) -> said.Rung | None:
         await self.rings.put(ring)
         return self.answer and said.Rung(id=ring.id, result=self.answer[0], reason=self.answer[1])
+
+    def withdrawn(self, mark: str) -> bool:
+        self.called_off.put_nowait(mark)
+        return mark in self.kept
 
     def announced(self, announce: said.AnnounceSaid) -> None:
         """Nobody waits for less than there is patience."""

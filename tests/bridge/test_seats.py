@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.bridge.household import House, Session, eventually
+from tests.bridge.household import PATIENCE, House, Session, eventually
 from wakeline.harnesses.seat import Parting
 from wakeline.runtime.processes import host_name
 from wakeline.testing.server import ServerProcess
@@ -104,6 +104,31 @@ async def test_a_busy_session_is_told_at_its_next_turn_and_not_rung(house: House
         session.end_turn("t1")
         await house.until_outcomes(("processed", "delivered"))
         assert session.rings.empty()
+
+
+async def rung_in_a_turn(house: House, session: Session) -> str:
+    """A session that queues is rung in its turn.  Answers the mark."""
+    message_id = await house.mail()
+    ring = await session.next()
+    session.kept.add(ring.mark)
+    await house.until_outcomes(("triggered", None))
+    await house.bob.ack_messages([message_id])  # as a sibling does, or the human
+    assert await asyncio.wait_for(session.called_off.get(), PATIENCE) == ring.mark
+    return ring.mark
+
+
+@pytest.mark.guarantee("G-COMPANION-WITHDRAWN")
+async def test_a_companion_lets_go_of_a_doorbell_whose_mail_was_read_elsewhere(house: House) -> None:
+    async with house.session(presence="active", capabilities=["queue_when_active"]) as session:
+        await rung_in_a_turn(house, session)
+        [delivery] = await house.deliveries()
+
+        async def withdrawn() -> bool:
+            steps = (await house.bob.get_delivery(delivery.delivery_id)).steps
+            return isinstance(steps, list) and steps[-1].step == "withdrawn"
+
+        await eventually(withdrawn)
+        await house.until_outcomes(("triggered", "delivered"))
 
 
 async def test_a_session_that_says_no_is_asked_again_when_it_is_heard_of(house: House) -> None:

@@ -100,6 +100,12 @@ class StandInBridge:
         _tell(self._seats[native_id], **_ring(mark, policy))
         return self.wait_for("rung", after, id=mark)
 
+    def withdraw(self, native_id: str, mark: str) -> bool:
+        """Call a doorbell off, and answer whether it was kept until now."""
+        after = self.length
+        _tell(self._seats[native_id], type="withdraw", mark=mark)
+        return bool(self.wait_for("withdrawn", after, mark=mark)["kept"])
+
     def wait_for(self, kind: str, after: int = 0, **fields: Any) -> Line:
         return self.wait(lambda line: line["type"] == kind and line.items() >= fields.items(), after)
 

@@ -122,6 +122,25 @@ class OpencodeServed:
         await server.withdraw(served.native_id, letter.message_id)
         await self._prompt(server, served, letter)
 
+    # -- calling off --------------------------------------------------------------------------------------------------
+
+    async def withdraw(self, session: Session, mark: str) -> bool:
+        """In a turn opencode lets nobody delete a message; then it is seen to when the turn is over."""
+        server, served = self._known.get(session.native_id or "", (None, None))
+        letter = None if served is None else served.letters.get(mark)
+        if server is None or served is None or letter is None or letter.shown:
+            return False
+        letter.unwanted = True
+        return not served.busy and await self._discard(server, served, letter)
+
+    async def _discard(self, server: OpencodeServer, served: ServedSession, letter: Letter) -> bool:
+        try:
+            await server.withdraw(served.native_id, letter.message_id)
+        except OpencodeFailure:
+            return False
+        served.letters.pop(letter.mark, None)
+        return True
+
     async def _find(self, session: Session) -> tuple[OpencodeServer, ServedSession] | None:
         native_id = session.native_id or ""
         if native_id not in self._known:
@@ -262,6 +281,9 @@ class OpencodeServed:
         return True
 
     async def _poke(self, server: OpencodeServer, served: ServedSession) -> None:
+        for letter in served.unseen():
+            if letter.unwanted and not served.busy:
+                await self._discard(server, served, letter)
         for letter in served.stranded():
             letter.pokes += 1
             await self._again(server, served, letter)

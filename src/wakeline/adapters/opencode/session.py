@@ -60,7 +60,11 @@ class ServedSession:
         """What the model did not see although the turn is over: to be prompted again, unless the human said stop."""
         if self.busy or self.interrupted:
             return []
-        return [letter for letter in self.letters.values() if not letter.shown and letter.pokes < MOST_POKES]
+        return [one for one in self.unseen() if not one.unwanted and one.pokes < MOST_POKES]
+
+    def unseen(self) -> list[Letter]:
+        """What is in the history, and no call of the model has held yet."""
+        return [letter for letter in self.letters.values() if not letter.shown]
 
     def hear(self, kind: str, properties: Properties) -> list[Observation]:
         handler = self._handlers.get(kind)
@@ -153,8 +157,7 @@ class ServedSession:
 
     def _show(self, answer: Properties) -> list[Observation]:
         until = self._stored.get(str(answer.get("parentID")), -1)
-        waiting = [letter for letter in self.letters.values() if not letter.shown]
-        seen = [letter for letter in waiting if 0 <= self._stored.get(letter.message_id, -1) <= until]
+        seen = [letter for letter in self.unseen() if 0 <= self._stored.get(letter.message_id, -1) <= until]
         for letter in seen:
             letter.shown = True
         marks = tuple(letter.mark for letter in seen)

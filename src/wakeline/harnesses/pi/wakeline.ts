@@ -63,6 +63,7 @@ class Companion {
       (welcome: { doorbell?: string | null }, first: boolean) => {
         if (first) this.handover = welcome.doorbell ?? null;
       },
+      (mark: string) => this.withdraw(mark),
     );
     this.seat.recall(answered(ctx.sessionManager.getBranch()));
     this.timer = setInterval(() => this.look(), TICK_MS);
@@ -142,6 +143,12 @@ class Companion {
     this.rung.set(ring.mark, ring.text);
     this.pi.sendMessage(doorbell(ring.text, [ring.mark]), { triggerTurn: true, deliverAs: "steer" });
     return { result: "accepted", detail };
+  }
+
+  /** Its mail was read.  What pi has in its own queue cannot be taken out, but Esc must not bring it back. */
+  private withdraw(mark: string): boolean {
+    this.rung.delete(mark);
+    return this.held.delete(mark);
   }
 
   /**
