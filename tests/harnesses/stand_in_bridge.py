@@ -94,10 +94,10 @@ class StandInBridge:
         with self._changed:
             return next(at for at, line in enumerate(self._said) if line["type"] == kind)
 
-    def ring(self, native_id: str, mark: str, *, policy: str = "immediate") -> Line:
+    def ring(self, native_id: str, mark: str) -> Line:
         """Ring, and answer what came of it."""
         after = self.length
-        _tell(self._seats[native_id], **_ring(mark, policy))
+        _tell(self._seats[native_id], **_ring(mark))
         return self.wait_for("rung", after, id=mark)
 
     def withdraw(self, native_id: str, mark: str) -> bool:
@@ -121,9 +121,9 @@ class StandInBridge:
         return found[0]
 
 
-def _ring(mark: str, policy: str = "immediate") -> Line:
+def _ring(mark: str) -> Line:
     text = f"Wakeline: you have 1 unread message. ({mark})"
-    return {"type": "ring", "id": mark, "mark": mark, "text": text, "policy": policy}
+    return {"type": "ring", "id": mark, "mark": mark, "text": text}
 
 
 def _tell(connection: socket.socket, **line: Any) -> None:

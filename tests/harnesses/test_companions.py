@@ -45,8 +45,8 @@ class Scene:
     def idle(self, after: int = 0) -> None:
         self.bridge.wait_for("presence", after, presence="idle", native_id=self.native_id)
 
-    def ring(self, mark: str, policy: str = "immediate") -> str:
-        rung = self.bridge.ring(self.native_id, mark, policy=policy)
+    def ring(self, mark: str) -> str:
+        rung = self.bridge.ring(self.native_id, mark)
         assert rung["result"] == "accepted", rung
         return str(rung["detail"])
 

@@ -304,9 +304,7 @@ class Seat:
         waiting: asyncio.Future[said.Rung] = asyncio.get_running_loop().create_future()
         self._rings[parcel.delivery_id] = waiting
         presence = parcel.session.presence if parcel.session is not None else "unknown"
-        line = said.RingSaid(
-            id=parcel.delivery_id, mark=parcel.mark, text=parcel.text, policy=parcel.policy, presence_at_plan=presence
-        )
+        line = said.RingSaid(id=parcel.delivery_id, mark=parcel.mark, text=parcel.text, presence_at_plan=presence)
         try:
             async with asyncio.timeout(parcel.timeout.total_seconds()):
                 await self.say(line)

@@ -132,7 +132,6 @@ class RingSaid(Line, frozen=True, kw_only=True):
     id: str
     mark: str
     text: str
-    policy: str = "immediate"
     presence_at_plan: str = "unknown"
     type: str = "ring"
 

@@ -87,9 +87,8 @@ class OpencodeServed:
         served.letters[parcel.mark] = letter
         if await server.message(served.native_id, letter.message_id) is not None:
             return await self._resume(server, served, letter)
-        quiet = parcel.policy != "immediate" or served.interrupted
-        detail = "for the next prompt" if quiet else "queued" if served.busy else "turn started"
-        await self._prompt(server, served, letter, quiet=quiet)
+        detail = "for the next prompt" if served.interrupted else "queued" if served.busy else "turn started"
+        await self._prompt(server, served, letter, quiet=served.interrupted)
         return Accepted(HTTPStatus.NO_CONTENT, detail)
 
     def _forget(self, native_id: str, mark: str) -> None:

@@ -180,7 +180,7 @@ class Desk {
     chair.handover = null; // a doorbell tells of all that is unread
     const letter = letterOf(ring.mark, ring.text);
     const found = await this.#client.session.message({ path: { id: chair.id, messageID: letter.id } });
-    letter.quiet = ring.policy !== "immediate" || chair.interrupted || chair.awaited;
+    letter.quiet = chair.interrupted || chair.awaited;
     chair.letters.set(ring.mark, letter);
     const result = found.data ? await this.#resume(chair, letter) : await this.#prompt(chair, letter, letter.quiet);
     if (result.result !== "accepted") chair.letters.delete(ring.mark);
