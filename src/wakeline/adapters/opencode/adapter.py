@@ -4,6 +4,10 @@ opencode has no lock on a session, and a prompt through another process than the
 where nobody looks.  So a session counts as a server's only when that server's own events told of it: it was made there,
 or had a turn there.  Where the plugin is installed (`harnesses/opencode`), it looks after the sessions instead.
 
+What waits for a turn is told when one begins.  There is no hook for that here, but what is stored without a reply while
+a turn runs is before the model at its next step.  It is not stored earlier: until the model has seen it, it keeps the
+session reserved, and the next turn of an idle session may be days away.
+
 An event is told once.  So a call that a busy server does not answer in time never costs us the stream of events: what
 it was for is asked again at the next sign of life.
 """
@@ -41,6 +45,7 @@ _ALIVE = (_CONNECTED, "server.heartbeat")
 _BEGINS = ("session.created", "session.status")
 
 Register = Callable[[Hello], Awaitable[Welcome]]
+Announce = Callable[[str, str | None, tuple[str, ...]], Awaitable[tuple[str | None, list[str]]]]
 
 
 class OpencodeServed:
@@ -50,9 +55,10 @@ class OpencodeServed:
     capabilities = ("queue_when_active",)
     levels: Mapping[str, str] = {f"D{number}": "pass" for number in range(8)} | {"D8": "partial"}
 
-    def __init__(self, servers: Sequence[OpencodeServer], register: Register) -> None:
+    def __init__(self, servers: Sequence[OpencodeServer], register: Register, announce: Announce) -> None:
         self._servers = tuple(servers)
         self._register = register
+        self._announce = announce
         self._known: dict[str, tuple[OpencodeServer, ServedSession]] = {}  # by the harness's own id
         self._unmet: dict[str, OpencodeServer] = {}  # sessions that a server told of, and nobody could look at yet
         self._parents: dict[str, str] = {}  # a subagent's session → the session that it works for
@@ -85,6 +91,7 @@ class OpencodeServed:
         server, served = found
         letter = letter_of(parcel.mark, parcel.text)
         served.letters[parcel.mark] = letter
+        served.handover = None  # a doorbell tells of all that is unread
         if await server.message(served.native_id, letter.message_id) is not None:
             return await self._resume(server, served, letter)
         detail = "for the next prompt" if served.interrupted else "queued" if served.busy else "turn started"
@@ -130,15 +137,14 @@ class OpencodeServed:
         if server is None or served is None or letter is None or letter.shown:
             return False
         letter.unwanted = True
-        return not served.busy and await self._discard(server, served, letter)
+        await self._discard(server, served)
+        return mark not in served.letters
 
-    async def _discard(self, server: OpencodeServer, served: ServedSession, letter: Letter) -> bool:
-        try:
-            await server.withdraw(served.native_id, letter.message_id)
-        except OpencodeFailure:
-            return False
-        served.letters.pop(letter.mark, None)
-        return True
+    async def _discard(self, server: OpencodeServer, served: ServedSession) -> None:
+        for message_id in () if served.busy else served.discardable():
+            with contextlib.suppress(OpencodeFailure):  # gone already, or there is a turn again
+                await server.withdraw(served.native_id, message_id)
+                served.discard(message_id)
 
     async def _find(self, session: Session) -> tuple[OpencodeServer, ServedSession] | None:
         native_id = session.native_id or ""
@@ -245,9 +251,36 @@ class OpencodeServed:
         if kind == "session.deleted":
             await self._part(served)
             return
+        rested = not served.busy
         await self._tell(served.hear(kind, properties))
         if kind == "session.status":
             await self._poke(server, served)
+            if rested and served.busy:
+                await self._tell_turn(server, served)
+
+    async def _tell_turn(self, server: OpencodeServer, served: ServedSession) -> None:
+        """A turn begins: what waits for it.  Mail that it was told of before is not told at every turn again."""
+        shown = tuple(letter.mark for letter in served.unseen())
+        try:
+            text, marks = await self._announce(served.session_id, None, shown)
+        except WakelineError as error:
+            _log.info("a turn of %s is told nothing: %s", served.session_id, error.message)
+            return
+        told, served.handover = (text if marks else served.handover), None
+        if marks and told:
+            await self._store(server, served, told, served.announce(told, marks))
+        elif told and not shown:
+            await self._store(server, served, told)
+
+    async def _store(
+        self, server: OpencodeServer, served: ServedSession, text: str, letter: Letter | None = None
+    ) -> None:
+        """For the model's next step, and not in the human's name: a session is not called after it."""
+        info = await server.session(served.native_id) or {}
+        named = {} if letter is None else {"messageID": letter.message_id}
+        part = {"type": "text", "synthetic": True, "text": text} | ({} if letter is None else {"id": letter.part_id})
+        body = {**named, **_mode(info), "parts": [part]}
+        await server.prompt(served.native_id, str(info.get("directory", "")), body, quiet=True)
 
     def _beat(self, served: ServedSession) -> list[Observation]:
         """That it is as it was is told once in a while, so that it does not go stale."""
@@ -276,13 +309,13 @@ class OpencodeServed:
         except WakelineError as error:
             _log.warning("a session of opencode at %s has no seat: %s", server.url, error.message)
             return not error.retryable
-        self._known[info["id"]] = (server, ServedSession(welcome.session_id, info["id"], info["directory"]))
+        served = ServedSession(welcome.session_id, info["id"], info["directory"])
+        served.handover = welcome.doorbell
+        self._known[info["id"]] = (server, served)
         return True
 
     async def _poke(self, server: OpencodeServer, served: ServedSession) -> None:
-        for letter in served.unseen():
-            if letter.unwanted and not served.busy:
-                await self._discard(server, served, letter)
+        await self._discard(server, served)
         for letter in served.stranded():
             letter.pokes += 1
             await self._again(server, served, letter)

@@ -7,10 +7,11 @@ message in the history alone is not that, for a rejected permission ends a turn 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from wakeline.adapters.opencode.history import ABORTED, Message, Shown, is_interrupted, letters_in, shown_in, turn_of
-from wakeline.adapters.opencode.letter import Letter, is_ours
+from wakeline.adapters.opencode.letter import Letter, is_ours, letter_of
 from wakeline.core.observation import Injected, Noticed, Observation, Processed, TurnStatus
 from wakeline.core.session import Presence
 
@@ -32,6 +33,7 @@ class ServedSession:
         self.interrupted = False  # the human pressed Esc and has not spoken since
         self.asked: set[str] = set()  # permissions and questions that wait for the human
         self.letters: dict[str, Letter] = {}
+        self.handover: str | None = None  # what was unread when the session began: mail to oneself never rings
         self._stored: dict[str, int] = {}  # message of a human or ours → when opencode stored it, the newest only
         self._status: TurnStatus = "completed"
         self._turn: str | None = None
@@ -65,6 +67,21 @@ class ServedSession:
     def unseen(self) -> list[Letter]:
         """What is in the history, and no call of the model has held yet."""
         return [letter for letter in self.letters.values() if not letter.shown]
+
+    def discardable(self) -> set[str]:
+        """The messages that tell only of mail that was read, and that no call of the model has held."""
+        wanted = {letter.message_id for letter in self.letters.values() if letter.shown or not letter.unwanted}
+        return {letter.message_id for letter in self.letters.values()} - wanted
+
+    def discard(self, message_id: str) -> None:
+        self.letters = {mark: letter for mark, letter in self.letters.items() if letter.message_id != message_id}
+
+    def announce(self, text: str, marks: Sequence[str]) -> Letter:
+        """One message for all of them.  What is stored is not prompted again: the next call of the model sees it."""
+        first = letter_of(marks[0], text)
+        for mark in marks:
+            self.letters[mark] = replace(first, mark=mark, pokes=MOST_POKES)
+        return first
 
     def hear(self, kind: str, properties: Properties) -> list[Observation]:
         handler = self._handlers.get(kind)
