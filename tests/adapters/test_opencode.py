@@ -151,7 +151,7 @@ async def test_an_idle_session_wakes_and_tells_of_every_step(harness: OpencodeSe
         assert isinstance(injected, Injected)
         assert injected.marks == (mark,)
         assert isinstance(processed, Processed)
-        assert (processed.marks, processed.status) == ((mark,), "completed")
+        assert (processed.marks, processed.status, processed.last) == ((mark,), "completed", "Done.")
         [request] = model.turns(mark)
         assert request.session == watched.native_id
 

@@ -43,6 +43,10 @@ class House:
         self.clients.append(client)
         return client
 
+    async def with_role(self, handle: str, role: str) -> Client:
+        await self.human.add_agent(handle, roles=[role])
+        return self._client((await self.human.create_token(handle, role=role)).token)
+
     async def add(self, handle: str) -> Client:
         token = (await self.human.add_agent(handle)).token
         assert token is not None
@@ -149,9 +153,9 @@ class Session:
         self._become("active")
         return await self.seat.ask(said.TurnStarted(text=text, turn_id=turn_id), timeout=PATIENCE)
 
-    def end_turn(self, turn_id: str = "t") -> None:
+    def end_turn(self, turn_id: str = "t", last: str = "") -> None:
         self._become("idle")
-        self.seat.say(said.TurnEnded(turn_id=turn_id))
+        self.seat.say(said.TurnEnded(turn_id=turn_id, last=last))
 
     async def turn(self, text: str, turn_id: str = "t") -> None:
         """A whole turn that begins with this prompt."""

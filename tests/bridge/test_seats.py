@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -49,6 +51,28 @@ async def test_an_idle_session_is_woken_and_every_step_is_seen(house: House) -> 
     steps = (await house.bob.get_delivery(delivery.delivery_id)).steps
     names = [step.step for step in steps] if isinstance(steps, list) else []
     assert names == ["queued", "attempt", "triggered", "woke", "injected", "processed", "replied"]
+
+
+async def test_what_the_model_said_last_is_shown_to_its_agent_and_the_human_alone(house: House) -> None:
+    auditor = await house.with_role("@eve", "auditor")
+    async with house.session() as session:
+        await house.mail()
+        ring = await session.next()
+        await session.start_turn(ring.text)
+        session.end_turn(last="I have fed the cat." + "." * 2_000)
+        await house.until_outcomes(("processed", "delivered"))
+    [delivery] = await house.deliveries()
+    shown = []
+    for client in (house.bob, house.human, auditor):
+        steps = (await client.get_delivery(delivery.delivery_id)).steps
+        assert isinstance(steps, list)
+        assert steps[-1].step == "processed"
+        assert steps[-1].detail is not None
+        shown.append("I have fed the cat." in str(steps[-1].detail.get("last")))
+    assert shown == [True, True, False]
+    command = [sys.executable, "-m", "wakeline", "deliveries", "show", delivery.delivery_id]
+    printed = await asyncio.to_thread(subprocess.check_output, command, env=house.server.environ, text=True)
+    assert "last=I have fed the cat." in printed
 
 
 @pytest.mark.guarantee("G-BRIDGE-CATCH-UP")

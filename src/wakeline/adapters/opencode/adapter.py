@@ -21,13 +21,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
+
 from wakeline.adapters.harness import Report, Sessions
 from wakeline.adapters.opencode.api import OpencodeFailure, OpencodeServer
-from wakeline.adapters.opencode.history import shown_in
+from wakeline.adapters.opencode.history import shown_in, text_of
 from wakeline.adapters.opencode.letter import Letter, letter_of
 from wakeline.adapters.opencode.owner import has_companion, token_of
 from wakeline.adapters.opencode.session import SOURCE, ServedSession
-from wakeline.core.observation import Gone, Noticed, Observation
+from wakeline.core.observation import LAST_SENT, Gone, Noticed, Observation, Processed
 from wakeline.core.parcel import Accepted, Failed, Parcel, Refused, Result, Uncertain
 from wakeline.core.session import Presence, Session, WakeMode
 from wakeline.errors import WakelineError
@@ -252,11 +254,21 @@ class OpencodeServed:
             await self._part(served)
             return
         rested = not served.busy
-        await self._tell(served.hear(kind, properties))
+        news = served.hear(kind, properties)
+        await self._tell([await self._with_answer(server, served, one) for one in news])
         if kind == "session.status":
             await self._poke(server, served)
             if rested and served.busy:
                 await self._tell_turn(server, served)
+
+    async def _with_answer(self, server: OpencodeServer, served: ServedSession, seen: Observation) -> Observation:
+        """A turn of ours that ended is told with what the model said last, if the server says it."""
+        if not isinstance(seen, Processed) or served.answer is None:
+            return seen
+        with contextlib.suppress(OpencodeFailure):
+            found = await server.message(served.native_id, served.answer)
+            return msgspec.structs.replace(seen, last=text_of(found or {})[:LAST_SENT])
+        return seen
 
     async def _tell_turn(self, server: OpencodeServer, served: ServedSession) -> None:
         """A turn begins: what waits for it.  Mail that it was told of before is not told at every turn again."""

@@ -37,7 +37,7 @@ class ServedSession:
         self._stored: dict[str, int] = {}  # message of a human or ours → when opencode stored it, the newest only
         self._status: TurnStatus = "completed"
         self._turn: str | None = None
-        self._answer: str | None = None
+        self.answer: str | None = None  # the newest message of the assistant
         self._handlers: dict[str, Callable[[Properties], list[Observation]]] = {
             "session.status": self._on_status,
             "session.error": self._on_error,
@@ -145,9 +145,9 @@ class ServedSession:
             return self._hear_user(info)
         if info.get("error"):
             self._fail(info["error"])
-        if info.get("id") == self._answer:
+        if info.get("id") == self.answer:
             return []
-        self._answer = info.get("id")
+        self.answer = info.get("id")
         self._turn = info.get("parentID")
         return self._show(info)
 
