@@ -50,7 +50,8 @@ def test_an_idle_terminal_that_was_never_spoken_to_wakes_in_its_own_thread(world
     request = world.model.wait(mark_of("A"))
     assert request.session == thread
     assert bench.wait_injected("A").session_id == f"session of {thread}"
-    assert bench.wait_processed("A").status == "completed"
+    processed = bench.wait_processed("A")
+    assert (processed.status, processed.last) == ("completed", "Done.")
     session.terminal.wait("a half written thought")
     assert len(world.model.turns(mark_of("A"))) == 1
     assert bench.enrolled.keys() == {thread}  # and no thread that Codex made for a title

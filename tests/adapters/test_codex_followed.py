@@ -40,6 +40,13 @@ def test_a_mark_is_told_once_when_it_is_seen_and_once_when_its_turn_ends() -> No
     assert look(followed, done) == [Noticed("s", Presence.IDLE, None, "app-server")]
 
 
+def test_the_end_of_a_turn_tells_what_the_model_said_last() -> None:
+    said = [Item("agentMessage", text="First."), Item("agentMessage", text="The soup is ready."), Item("plan", text={})]
+    turn = Turn("t", "completed", (Item("userMessage", MARK), *said))
+    [_, processed, _] = look(Followed("a", "s", Status("idle")), turn)
+    assert processed == Processed("s", (MARK,), "t", "completed", "The soup is ready.")
+
+
 def test_a_turn_is_interrupted_only_if_that_stays_so() -> None:
     followed = Followed("a", "s", Status("idle"))
     broken, failed = a_turn("interrupted", MARK), a_turn("failed", MARK)

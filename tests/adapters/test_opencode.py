@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import harness_tools
-from wakeline.adapters.harness import HarnessAdapter, Observes
+from wakeline.adapters.harness import HarnessAdapter, Observes, Withdraws
 from wakeline.adapters.opencode.adapter import OpencodeServed
 from wakeline.adapters.opencode.api import OpencodeServer
 from wakeline.adapters.opencode.letter import letter_of
@@ -26,6 +26,7 @@ from wakeline.testing.worlds import make_world
 from wakeline.wire.seat import Hello, Welcome
 
 WAIT_SECONDS = 60.0
+Announcement = tuple[str | None, list[str]]
 EVENTS = [f"01JCZ0VXW3TQ8M5N6P7R8S9T{number:02d}" for number in range(100)]
 
 
@@ -49,11 +50,17 @@ async def nobody(hello: Hello) -> Welcome:
     raise AssertionError(f"{hello.native_id} was registered, although its configuration names no agent")
 
 
+async def nothing(session_id: str, turn_id: str | None, shown: tuple[str, ...]) -> tuple[str | None, list[str]]:
+    return None, []
+
+
 class Watched:
     """The adapter, one session, and what is reported of it."""
 
     def __init__(self, harness: OpencodeServe, native_id: str | None = None) -> None:
-        self.adapter = OpencodeServed([OpencodeServer(harness.url, PASSWORD)], nobody)
+        self.adapter = OpencodeServed([OpencodeServer(harness.url, PASSWORD)], nobody, self._announce)
+        self.waiting: list[str] = []  # marks of mail for the next turn
+        self.announced: list[tuple[str, ...]] = []  # for each turn, what it was begun with
         self.harness = harness
         self.native_id = native_id or harness.new_session()
         self.session = a_session(self.native_id)
@@ -65,6 +72,14 @@ class Watched:
             self.told.append(observation)
             self._changed.notify_all()
 
+    async def _announce(self, session_id: str, turn_id: str | None, shown: tuple[str, ...]) -> Announcement:
+        """As the server does: a turn that a ring has begun is told nothing, any other that there is unread mail."""
+        self.announced.append(shown)
+        if shown:
+            return None, []
+        marks, self.waiting = self.waiting, []
+        return f"Wakeline: you have mail ({', '.join(marks)})", marks
+
     async def until(self, wanted: Callable[[Observation], bool], after: int = 0) -> Observation:
         async with asyncio.timeout(WAIT_SECONDS), self._changed:
             await self._changed.wait_for(lambda: any(wanted(one) for one in self.told[after:]))
@@ -75,6 +90,19 @@ class Watched:
 
     async def ring(self, event_id: str) -> object:
         return await self.adapter.deliver(a_parcel(event_id, self.session))
+
+    async def withdraw(self, event_id: str) -> bool:
+        return await self.adapter.withdraw(self.session, mark_of(event_id))
+
+    async def until_stored(self, event_id: str, *, stored: bool = True) -> None:
+        server = OpencodeServer(self.harness.url, PASSWORD)
+        message_id = letter_of(mark_of(event_id), "").message_id
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                while (await server.message(self.native_id, message_id) is None) == stored:  # noqa: ASYNC110 - looked for
+                    await asyncio.sleep(0.05)
+        finally:
+            await server.close()
 
 
 def a_session(native_id: str) -> Session:
@@ -108,8 +136,9 @@ async def watching(harness: OpencodeServe, native_id: str | None = None) -> Asyn
 
 
 def test_it_is_an_adapter_that_observes() -> None:
-    adapter: HarnessAdapter = OpencodeServed([], nobody)
+    adapter: HarnessAdapter = OpencodeServed([], nobody, nothing)
     assert isinstance(adapter, Observes)
+    assert isinstance(adapter, Withdraws)
 
 
 @pytest.mark.guarantee("G-PI-OPENCODE-WAKE")
@@ -122,9 +151,47 @@ async def test_an_idle_session_wakes_and_tells_of_every_step(harness: OpencodeSe
         assert isinstance(injected, Injected)
         assert injected.marks == (mark,)
         assert isinstance(processed, Processed)
-        assert (processed.marks, processed.status) == ((mark,), "completed")
+        assert (processed.marks, processed.status, processed.last) == ((mark,), "completed", "Done.")
         [request] = model.turns(mark)
         assert request.session == watched.native_id
+
+
+@pytest.mark.guarantee("G-PI-OPENCODE-WAKE")
+async def test_mail_for_the_next_turn_is_told_in_it_once(harness: OpencodeServe, model: ModelServer) -> None:
+    async with watching(harness) as watched:
+        marks = [mark_of(EVENTS[14]), mark_of(EVENTS[15])]
+        watched.waiting = list(marks)
+        gate = threading.Event()
+        model.script("what is there to do", Say("one and more", gate))
+        harness.prompt(watched.native_id, "what is there to do")
+        await watched.until_stored(EVENTS[14])
+        gate.set()
+        injected = await watched.until(lambda one: isinstance(one, Injected))
+        processed = await watched.until(lambda one: isinstance(one, Processed))
+        assert isinstance(injected, Injected)
+        assert isinstance(processed, Processed)
+        assert (injected.marks, processed.marks) == (tuple(marks), tuple(marks))
+        [request] = model.turns(marks[0])
+        assert marks[1] in request.text
+        assert "what is there to do" in request.text
+        gate, after = threading.Event(), len(watched.told)
+        model.script("and then", Say("one and more", gate))
+        harness.prompt(watched.native_id, "and then")
+        await watched.until_presence(Presence.ACTIVE, after)
+        after = len(watched.told)
+        gate.set()
+        await watched.until_presence(Presence.IDLE, after)
+        assert watched.announced == [(), ()]
+        assert len(model.turns("you have mail", session=watched.native_id)) == 1
+
+
+async def test_a_turn_that_a_doorbell_began_is_told_nothing_else(harness: OpencodeServe, model: ModelServer) -> None:
+    async with watching(harness) as watched:
+        watched.waiting = [mark_of(EVENTS[16])]
+        await watched.ring(EVENTS[17])
+        await watched.until(lambda one: isinstance(one, Processed))
+        assert watched.announced == [(mark_of(EVENTS[17]),)]
+        assert model.turns(mark_of(EVENTS[16])) == []
 
 
 @pytest.mark.guarantee("G-PI-OPENCODE-SURVIVES")
@@ -213,6 +280,45 @@ async def test_after_an_interrupt_it_waits_for_the_human(harness: OpencodeServe,
         await watched.until(lambda one: isinstance(one, Injected) and set(one.marks) == both)
 
 
+@pytest.mark.guarantee("G-COMPANION-WITHDRAWN")
+async def test_what_is_called_off_is_not_in_the_next_prompt(harness: OpencodeServe, model: ModelServer) -> None:
+    async with watching(harness) as watched:
+        gate = threading.Event()
+        model.script("talk at length", Say("one and more", gate))
+        harness.prompt(watched.native_id, "talk at length")
+        await asyncio.to_thread(model.wait, "talk at length")
+        harness.abort(watched.native_id)
+        await watched.until_presence(Presence.IDLE, len(watched.told))
+        gate.set()
+        await watched.ring(EVENTS[11])
+        await watched.ring(EVENTS[12])
+        assert await watched.withdraw(EVENTS[11])
+        assert not await watched.withdraw(EVENTS[11])
+        harness.prompt(watched.native_id, "what is next")
+        request = await asyncio.to_thread(model.wait, "what is next")
+        assert mark_of(EVENTS[12]) in request.text
+        assert mark_of(EVENTS[11]) not in request.text
+        await watched.until(lambda one: isinstance(one, Processed))
+        assert not await watched.withdraw(EVENTS[12])
+
+
+@pytest.mark.guarantee("G-COMPANION-WITHDRAWN")
+async def test_what_is_called_off_in_a_turn_is_not_prompted_again(harness: OpencodeServe, model: ModelServer) -> None:
+    async with watching(harness) as watched:
+        model.script("run for nobody", Shell("true"), Say("ran"))
+        harness.prompt(watched.native_id, "run for nobody")
+        await watched.until_presence(Presence.WAITING_ON_APPROVAL)
+        await watched.ring(EVENTS[13])
+        assert not await watched.withdraw(EVENTS[13]), "opencode deletes nothing in a turn"
+        after = len(watched.told)
+        harness.answer("reject")
+        await watched.until_presence(Presence.IDLE, after)
+        await watched.until_stored(EVENTS[13], stored=False)
+        harness.prompt(watched.native_id, "what is left")
+        await asyncio.to_thread(model.wait, "what is left")
+        assert model.turns(mark_of(EVENTS[13])) == []
+
+
 async def test_what_cannot_be_rung_is_a_result(harness: OpencodeServe) -> None:
     nowhere = a_parcel(EVENTS[7], a_session("ses_nowhere"))
     rows = [
@@ -221,7 +327,7 @@ async def test_what_cannot_be_rung_is_a_result(harness: OpencodeServe) -> None:
         ("no such session", OpencodeServer(harness.url, PASSWORD), "session_gone"),
     ]
     for why, server, reason in rows:
-        result = await OpencodeServed([server], nobody).deliver(nowhere)
+        result = await OpencodeServed([server], nobody, nothing).deliver(nowhere)
         await server.close()
         assert isinstance(result, Refused | Failed), why
         assert result.reason == reason, why

@@ -83,6 +83,9 @@ class Bridge:
             raise Unavailable("SHUTTING_DOWN", "The bridge does not run yet.")
         return Welcome(session_id=f"S of {hello.native_id}", handle="@bob")
 
+    async def announce(self, session_id: str, turn_id: str | None, shown: tuple[str, ...]) -> tuple[None, list[str]]:
+        return None, []
+
     async def report(self, observation: Observation) -> None:
         if observation == Noticed("S of ses_1", Presence.IDLE, None, "opencode"):
             self.idle.set()
@@ -95,7 +98,8 @@ async def following(opencode: SlowOpencode, bridge: Bridge) -> AsyncIterator[Non
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    adapter = OpencodeServed([OpencodeServer(f"http://127.0.0.1:{runner.addresses[0][1]}")], bridge.register)
+    slow = OpencodeServer(f"http://127.0.0.1:{runner.addresses[0][1]}")
+    adapter = OpencodeServed([slow], bridge.register, bridge.announce)
     task = asyncio.create_task(adapter.watch(list, bridge.report))
     try:
         async with asyncio.timeout(WAIT_SECONDS):

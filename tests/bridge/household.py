@@ -43,6 +43,10 @@ class House:
         self.clients.append(client)
         return client
 
+    async def with_role(self, handle: str, role: str) -> Client:
+        await self.human.add_agent(handle, roles=[role])
+        return self._client((await self.human.create_token(handle, role=role)).token)
+
     async def add(self, handle: str) -> Client:
         token = (await self.human.add_agent(handle)).token
         assert token is not None
@@ -85,6 +89,8 @@ class Session:
         given: dict[str, Any] = {"version": "1", "transport": "seat", "resumable": True, "presence": "idle", **hello}
         self._hello = said.Hello(protocol=said.PROTOCOL, token=token, harness="reference", native_id=native_id, **given)
         self.rings: asyncio.Queue[said.RingSaid] = asyncio.Queue()
+        self.kept: set[str] = set()  # marks that can still be called off
+        self.called_off: asyncio.Queue[str] = asyncio.Queue()
         self.answer: tuple[said.Rang, str | None] | None = ("accepted", None)
         self.seat = Seat(lambda: path, self, lambda: repeat(0.05))
         self._welcomed: asyncio.Queue[said.Welcome] = asyncio.Queue()
@@ -102,6 +108,10 @@ class Session:
     async def rung(self, ring: said.RingSaid) -> said.Rung | None:
         await self.rings.put(ring)
         return self.answer and said.Rung(id=ring.id, result=self.answer[0], reason=self.answer[1])
+
+    def withdrawn(self, mark: str) -> bool:
+        self.called_off.put_nowait(mark)
+        return mark in self.kept
 
     def announced(self, announce: said.AnnounceSaid) -> None:
         """Nobody waits for less than there is patience."""
@@ -143,9 +153,9 @@ class Session:
         self._become("active")
         return await self.seat.ask(said.TurnStarted(text=text, turn_id=turn_id), timeout=PATIENCE)
 
-    def end_turn(self, turn_id: str = "t") -> None:
+    def end_turn(self, turn_id: str = "t", last: str = "") -> None:
         self._become("idle")
-        self.seat.say(said.TurnEnded(turn_id=turn_id))
+        self.seat.say(said.TurnEnded(turn_id=turn_id, last=last))
 
     async def turn(self, text: str, turn_id: str = "t") -> None:
         """A whole turn that begins with this prompt."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.bridge.household import House, Session, eventually
+from tests.bridge.household import PATIENCE, House, Session, eventually
 from wakeline.harnesses.seat import Parting
 from wakeline.runtime.processes import host_name
 from wakeline.testing.server import ServerProcess
@@ -37,7 +39,7 @@ async def test_an_idle_session_is_woken_and_every_step_is_seen(house: House) -> 
     async with house.session() as session:
         message_id = await house.mail()
         ring = await session.next()
-        assert (ring.policy, ring.presence_at_plan) == ("immediate", "idle")
+        assert ring.presence_at_plan == "idle"
         assert message_id in ring.text
         assert "the body itself" not in ring.text
         await house.until_outcomes(("triggered", None))
@@ -49,6 +51,28 @@ async def test_an_idle_session_is_woken_and_every_step_is_seen(house: House) -> 
     steps = (await house.bob.get_delivery(delivery.delivery_id)).steps
     names = [step.step for step in steps] if isinstance(steps, list) else []
     assert names == ["queued", "attempt", "triggered", "woke", "injected", "processed", "replied"]
+
+
+async def test_what_the_model_said_last_is_shown_to_its_agent_and_the_human_alone(house: House) -> None:
+    auditor = await house.with_role("@eve", "auditor")
+    async with house.session() as session:
+        await house.mail()
+        ring = await session.next()
+        await session.start_turn(ring.text)
+        session.end_turn(last="I have fed the cat." + "." * 2_000)
+        await house.until_outcomes(("processed", "delivered"))
+    [delivery] = await house.deliveries()
+    shown = []
+    for client in (house.bob, house.human, auditor):
+        steps = (await client.get_delivery(delivery.delivery_id)).steps
+        assert isinstance(steps, list)
+        assert steps[-1].step == "processed"
+        assert steps[-1].detail is not None
+        shown.append("I have fed the cat." in str(steps[-1].detail.get("last")))
+    assert shown == [True, True, False]
+    command = [sys.executable, "-m", "wakeline", "deliveries", "show", delivery.delivery_id]
+    printed = await asyncio.to_thread(subprocess.check_output, command, env=house.server.environ, text=True)
+    assert "last=I have fed the cat." in printed
 
 
 @pytest.mark.guarantee("G-BRIDGE-CATCH-UP")
@@ -104,6 +128,31 @@ async def test_a_busy_session_is_told_at_its_next_turn_and_not_rung(house: House
         session.end_turn("t1")
         await house.until_outcomes(("processed", "delivered"))
         assert session.rings.empty()
+
+
+async def rung_in_a_turn(house: House, session: Session) -> str:
+    """A session that queues is rung in its turn.  Answers the mark."""
+    message_id = await house.mail()
+    ring = await session.next()
+    session.kept.add(ring.mark)
+    await house.until_outcomes(("triggered", None))
+    await house.bob.ack_messages([message_id])  # as a sibling does, or the human
+    assert await asyncio.wait_for(session.called_off.get(), PATIENCE) == ring.mark
+    return ring.mark
+
+
+@pytest.mark.guarantee("G-COMPANION-WITHDRAWN")
+async def test_a_companion_lets_go_of_a_doorbell_whose_mail_was_read_elsewhere(house: House) -> None:
+    async with house.session(presence="active", capabilities=["queue_when_active"]) as session:
+        await rung_in_a_turn(house, session)
+        [delivery] = await house.deliveries()
+
+        async def withdrawn() -> bool:
+            steps = (await house.bob.get_delivery(delivery.delivery_id)).steps
+            return isinstance(steps, list) and steps[-1].step == "withdrawn"
+
+        await eventually(withdrawn)
+        await house.until_outcomes(("triggered", "delivered"))
 
 
 async def test_a_session_that_says_no_is_asked_again_when_it_is_heard_of(house: House) -> None:

@@ -94,11 +94,17 @@ class StandInBridge:
         with self._changed:
             return next(at for at, line in enumerate(self._said) if line["type"] == kind)
 
-    def ring(self, native_id: str, mark: str, *, policy: str = "immediate") -> Line:
+    def ring(self, native_id: str, mark: str) -> Line:
         """Ring, and answer what came of it."""
         after = self.length
-        _tell(self._seats[native_id], **_ring(mark, policy))
+        _tell(self._seats[native_id], **_ring(mark))
         return self.wait_for("rung", after, id=mark)
+
+    def withdraw(self, native_id: str, mark: str) -> bool:
+        """Call a doorbell off, and answer whether it was kept until now."""
+        after = self.length
+        _tell(self._seats[native_id], type="withdraw", mark=mark)
+        return bool(self.wait_for("withdrawn", after, mark=mark)["kept"])
 
     def wait_for(self, kind: str, after: int = 0, **fields: Any) -> Line:
         return self.wait(lambda line: line["type"] == kind and line.items() >= fields.items(), after)
@@ -115,9 +121,9 @@ class StandInBridge:
         return found[0]
 
 
-def _ring(mark: str, policy: str = "immediate") -> Line:
+def _ring(mark: str) -> Line:
     text = f"Wakeline: you have 1 unread message. ({mark})"
-    return {"type": "ring", "id": mark, "mark": mark, "text": text, "policy": policy}
+    return {"type": "ring", "id": mark, "mark": mark, "text": text}
 
 
 def _tell(connection: socket.socket, **line: Any) -> None:

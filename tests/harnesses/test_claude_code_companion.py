@@ -35,6 +35,9 @@ class Companion:
     def ring(self, mark: str) -> Line:
         return self._bridge.ring(self._native_id, mark)
 
+    def withdraw(self, mark: str) -> bool:
+        return self._bridge.withdraw(self._native_id, mark)
+
     def wait_for(self, kind: str, after: int = 0, **fields: Any) -> Line:
         return self._bridge.wait_for(kind, after, native_id=self._native_id, **fields)
 
@@ -120,6 +123,22 @@ def test_a_doorbell_in_a_stream_does_not_ring_when_the_human_stops_it(desk: Desk
     assert all(mark in request.news for mark in MARKS[:3])
     companion.wait_for("injected", marks=MARKS[:3])
     assert len(desk.world.model.turns(MARKS[0])) == 1
+
+
+@pytest.mark.guarantee("G-COMPANION-WITHDRAWN")
+@pytest.mark.long
+def test_a_doorbell_that_is_called_off_does_not_ring_at_the_end_of_the_turn(desk: Desk) -> None:
+    session, companion = desk.sit()
+    gate = threading.Event()
+    desk.world.model.script("tell a story", Say("Once upon a time", gate))
+    session.prompt("tell a story")
+    assert companion.ring(MARKS[0])["result"] == "accepted"
+    assert companion.withdraw(MARKS[0])
+    gate.set()
+    companion.wait_for("turn_ended", status="completed")
+    assert companion.ring(MARKS[1])["result"] == "accepted"
+    desk.world.model.wait(MARKS[1])
+    assert desk.world.model.turns(MARKS[0]) == []
 
 
 @pytest.mark.long

@@ -36,8 +36,8 @@ class Scene:
     def idle(self, after: int = 0) -> None:
         self.bridge.wait_for("presence", after, presence="idle", native_id=self.native_id)
 
-    def ring(self, mark: str, policy: str = "immediate") -> str:
-        rung = self.bridge.ring(self.native_id, mark, policy=policy)
+    def ring(self, mark: str) -> str:
+        rung = self.bridge.ring(self.native_id, mark)
         assert rung["result"] == "accepted", rung
         return str(rung["detail"])
 
@@ -45,6 +45,14 @@ class Scene:
         """The mark was shown to the model, and the turn that showed it has ended."""
         shown = self.bridge.wait(lambda line: line["type"] == "injected" and mark in line["marks"], after)
         self.bridge.wait_for("turn_ended", after, turn_id=shown["turn_id"], status="completed")
+
+    def interrupt(self) -> None:
+        after = self.bridge.length
+        self.session.terminal.press("Escape")
+        if self.world.harness == "opencode":
+            self.session.terminal.wait("again to interrupt")
+            self.session.terminal.press("Escape")
+        self.bridge.wait_for("turn_ended", after, status="interrupted")
 
     def restart(self) -> None:
         after = self.bridge.length
@@ -169,18 +177,46 @@ def test_after_esc_it_waits_for_the_human(stage: Stage) -> None:
     scene.model.script("talk long", Say("one and more", gate))
     scene.session.prompt("talk long")
     scene.ring(first)
-    after = scene.bridge.length
-    scene.session.terminal.press("Escape")
-    if scene.world.harness == "opencode":
-        scene.session.terminal.wait("again to interrupt")
-        scene.session.terminal.press("Escape")
-    scene.bridge.wait_for("turn_ended", after, status="interrupted")
+    scene.interrupt()
     assert scene.ring(second) == "for the next prompt"
     gate.set()
     assert scene.model.turns(first) == scene.model.turns(second) == []
     assert second in scene.session.prompt("now go on").text
     for mark in (first, second):
         scene.processed(mark)
+
+
+@pytest.mark.guarantee("G-COMPANION-WITHDRAWN")
+@pytest.mark.long
+def test_what_is_called_off_after_esc_is_not_shown_with_the_next_prompt(stage: Stage) -> None:
+    scene, gone, stays, gate = stage(), next(MARKS), next(MARKS), threading.Event()
+    scene.model.script("talk long", Say("one and more", gate))
+    scene.session.prompt("talk long")
+    scene.interrupt()
+    assert scene.ring(gone) == scene.ring(stays) == "for the next prompt"
+    assert scene.bridge.withdraw(scene.native_id, gone)
+    assert not scene.bridge.withdraw(scene.native_id, gone)
+    gate.set()
+    assert stays in scene.session.prompt("now go on").text
+    scene.processed(stays)
+    assert scene.model.turns(gone) == []
+    assert not scene.bridge.withdraw(scene.native_id, stays)
+
+
+@pytest.mark.guarantee("G-COMPANION-WITHDRAWN")
+@pytest.mark.long
+@pytest.mark.parametrize("stage", ["opencode"], indirect=True)
+def test_what_a_rejected_permission_strands_is_not_prompted_again_if_it_was_called_off(stage: Stage) -> None:
+    scene, mark, after = stage.asking(), next(MARKS), stage.bridge.length
+    scene.model.script("run it", Shell("echo ran > ran"))
+    scene.session.prompt("run it")
+    scene.session.terminal.wait("Permission required")
+    scene.ring(mark)
+    assert not scene.bridge.withdraw(scene.native_id, mark), "opencode deletes nothing in a turn"
+    scene.session.terminal.press("Escape")
+    scene.bridge.wait_for("turn_ended", after)
+    scene.session.prompt("something else")
+    assert scene.model.turns(mark) == []
 
 
 @pytest.mark.guarantee("G-PI-OPENCODE-HUMAN-FIRST")

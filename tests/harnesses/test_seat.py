@@ -19,6 +19,7 @@ QUESTION = TurnStarted(turn_id="t", text="hello")
 class Sitter:
     def __init__(self) -> None:
         self.late: list[AnnounceSaid] = []
+        self.kept = {"wl-1"}
         self.welcomes: asyncio.Queue[Welcome] = asyncio.Queue()
 
     def hello(self) -> Hello:
@@ -29,6 +30,9 @@ class Sitter:
 
     async def rung(self, ring: RingSaid) -> Rung:
         return Rung(id=ring.id, result="accepted")
+
+    def withdrawn(self, mark: str) -> bool:
+        return mark in self.kept
 
     def announced(self, announce: AnnounceSaid) -> None:
         self.late.append(announce)
@@ -106,6 +110,16 @@ async def test_a_ring_is_answered_and_unknown_lines_are_ignored(bridge: Bridge) 
         bridge.writers[-1].write(b"not json\n")
         bridge.tell(type="ring", id="d1", mark="wl-1", text="there is mail", colour="red")
         assert (await bridge.hear("rung"))["id"] == "d1"
+
+
+@pytest.mark.parametrize(("mark", "kept"), [("wl-1", True), ("wl-2", False)])
+async def test_who_is_asked_to_let_a_doorbell_go_says_whether_it_was_kept(
+    bridge: Bridge, mark: str, *, kept: bool
+) -> None:
+    async with held(bridge.path) as (_, sitter):
+        await sitter.welcomes.get()
+        bridge.tell(type="withdraw", mark=mark)
+        assert await bridge.hear("withdrawn") == {"type": "withdrawn", "mark": mark, "kept": kept}
 
 
 async def test_a_bridge_that_comes_back_is_found_again(bridge: Bridge) -> None:

@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -347,9 +348,9 @@ def test_a_server_killed_while_it_wakes_rings_no_more_than_once_again(town: Town
     assert (town.fetched("the first"), town.fetched("the second")) == (1, 1)
 
 
-@pytest.mark.guarantee("G-PI-OPENCODE-WAKE")
-@pytest.mark.long
-def test_a_session_of_an_opencode_server_is_found_and_wakes(model: ModelServer, tmp_path: Path) -> None:
+@contextmanager
+def served_town(model: ModelServer, tmp_path: Path) -> Iterator[tuple[Town, OpencodeServe]]:
+    """A town whose @bob is a server of opencode's, without the plugin."""
     installed = harness_tools.installed("opencode")
     with make_world(installed, tmp_path / "world", model) as world, OpencodeServe(world) as served:
         secret = tmp_path / "password"
@@ -364,11 +365,49 @@ def test_a_session_of_an_opencode_server_is_found_and_wakes(model: ModelServer, 
             change(world.home / ".config/opencode/opencode.json", plugin=[])
             served.kill()
             served.start()  # with the configuration that names the agent
-            bob = Bob(town, None, served.new_session())
-            # Nothing tells when the bridge has found the server again; what it did not see made, it sees speak.
-            until(lambda: served.prompt(bob.native_id, "good morning") or bob.row, town.deliveries, pause=2)
-            bob.wait_presence("idle")
-            town.send()
-            assert bob.wait_doorbell().session == bob.native_id
-            town.wait_step("processed")
-            assert len(town.doorbells()) == 1
+            yield town, served
+
+
+def spoken_to(town: Town, served: OpencodeServe) -> Bob:
+    """Nothing tells when the bridge has found the server again; what it did not see made, it sees speak."""
+    bob = Bob(town, None, served.new_session())
+    until(lambda: served.prompt(bob.native_id, "good morning") or bob.row, town.deliveries, pause=2)
+    bob.wait_presence("idle")
+    return bob
+
+
+@pytest.mark.guarantee("G-PI-OPENCODE-WAKE")
+@pytest.mark.long
+def test_a_session_of_an_opencode_server_is_found_and_wakes(model: ModelServer, tmp_path: Path) -> None:
+    with served_town(model, tmp_path) as (town, served):
+        bob = spoken_to(town, served)
+        town.send()
+        assert bob.wait_doorbell().session == bob.native_id
+        town.wait_step("processed")
+        assert len(town.doorbells()) == 1
+
+
+@pytest.mark.guarantee("G-PI-OPENCODE-WAKE")
+@pytest.mark.long
+def test_a_session_of_an_opencode_server_is_told_what_waits_for_its_turns(model: ModelServer, tmp_path: Path) -> None:
+    with served_town(model, tmp_path) as (town, served):
+        bob = spoken_to(town, served)
+        town.send(wake_policy="next_turn")
+        assert town.doorbells() == []
+        gate = threading.Event()
+        model.script("what is new?", Say("one and more", gate))
+        served.prompt(bob.native_id, "what is new?")
+        until(lambda: DOORBELL in str(served.call("GET", f"/session/{bob.native_id}/message")), town.deliveries)
+        gate.set()
+        told = bob.wait_doorbell()
+        assert "what is new?" in told.text
+        assert town.wait_step("processed")["outcome"] == "delivered"
+        assert len(town.doorbells()) == 1
+        town.call("POST", "/v1/messages", {"to": ["@bob"], "body": "a note to myself"}, town.bob)
+        other = spoken_to(town, served)
+        for words in ("what else?", "is that all?"):  # its first turn may have been over before it could be told
+            served.prompt(other.native_id, words)
+            model.wait(words, session=other.native_id)
+            other.wait_presence("idle")
+        [note] = town.doorbells(other.native_id)
+        assert "yourself" in note.news

@@ -9,13 +9,15 @@ import pytest
 from tests.store.bridges import HOST, Host, mark
 from tests.store.builders import agent, bridge, send
 from tests.store.places import Place
+from wakeline.core.delivery import DeliveryStep
 from wakeline.core.instant import SECOND
 from wakeline.core.log import UNWANTED, Workspace
-from wakeline.core.observation import Gone, Injected, Noticed, Processed, TurnStatus, Withdrawn
+from wakeline.core.observation import LAST_LENGTH, Gone, Injected, Noticed, Processed, TurnStatus, Withdrawn
 from wakeline.core.parcel import Absent, Failed, Refused, Uncertain
 from wakeline.core.queries import HostLog
 from wakeline.core.session import Presence
 from wakeline.core.store import Store
+from wakeline.core.wake_queries import DeliverySteps
 from wakeline.core.waking import Why
 from wakeline.errors import Conflict, Forbidden
 from wakeline.flow.ack import AckMessages
@@ -128,6 +130,17 @@ async def test_a_step_is_never_taken_back(host: Host) -> None:
     await host.observe(Injected(ring.session.session_id, (mark(ring),), "t1", woke=True))
     assert (await host.settle(ring)).stale
     assert await host.outcomes() == [("processed", "delivered")]
+
+
+async def test_the_end_of_a_turn_is_kept_with_the_last_answer_bounded_and_on_one_line(host: Host) -> None:
+    await host.mail()
+    [ring] = await host.claim()
+    await host.settle(ring)
+    said = "done\x00\n\u202e" + "x" * 900
+    await host.observe(Processed(ring.session.session_id, (mark(ring),), "t1", last=said))
+    steps: list[DeliveryStep] = await host.store.read(DeliverySteps(ring.delivery.delivery_id))
+    last = json.loads(steps[-1].detail or "{}")["last"]
+    assert (last[:6], last[-1], len(last)) == ("done x", "…", LAST_LENGTH)
 
 
 async def test_an_interrupted_turn_is_evidence_but_no_step(host: Host) -> None:

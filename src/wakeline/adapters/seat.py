@@ -16,7 +16,7 @@ import contextlib
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -24,7 +24,7 @@ from wakeline.adapters.harness import ANY
 from wakeline.adapters.seat_turns import Turns
 from wakeline.core.observation import Observation
 from wakeline.core.parcel import Absent, Accepted, Failed, Parcel, Refused, Result, Uncertain, bounded
-from wakeline.core.session import WakeMode
+from wakeline.core.session import Session, WakeMode
 from wakeline.errors import InvalidArgument, Unavailable, WakelineError
 from wakeline.wire import seat as said
 
@@ -88,6 +88,10 @@ class Seats:
     async def deliver(self, parcel: Parcel) -> Result:
         seat = None if parcel.session is None else await self._find(parcel.session.session_id)
         return Absent() if seat is None else await seat.ring(parcel)
+
+    async def withdraw(self, session: Session, mark: str) -> bool:
+        seat = self._seats.get(session.session_id)
+        return seat is not None and await seat.withdraw(mark)
 
     async def _find(self, session_id: str) -> Seat | None:
         """A session that the server knows may be about to sit down: its mail can be faster than its welcome."""
@@ -214,6 +218,7 @@ class Seat:
         self._desk = desk
         self._writer = writer
         self._rings: dict[str, asyncio.Future[said.Rung]] = {}
+        self._unwanted: dict[str, asyncio.Future[said.Withdrawn]] = {}  # by their marks
         self._turns = turns or Turns(desk, session_id, hello.presence, hello.harness)
         self._hears: dict[str, Callable[[bytes], Awaitable[None]]] = {
             "presence": self._typed(said.PresenceSaid, self._turns.presence_said),
@@ -223,11 +228,13 @@ class Seat:
             "renamed": self._typed(said.Renamed, self._renamed),
             "context": self._typed(said.ContextSaid, self._context),
             "rung": self._typed(said.Rung, self._rung),
+            "withdrawn": self._typed(said.Withdrawn, self._withdrawn),
         }
 
     def close(self) -> None:
         self._writer.close()
-        for waiting in self._rings.values():
+        asked: list[asyncio.Future[Any]] = [*self._rings.values(), *self._unwanted.values()]
+        for waiting in asked:
             if not waiting.done():
                 waiting.set_exception(ConnectionResetError("the companion went away"))
 
@@ -273,6 +280,11 @@ class Seat:
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)
 
+    async def _withdrawn(self, answer: said.Withdrawn) -> None:
+        waiting = self._unwanted.get(answer.mark)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer)
+
     async def beat(self) -> None:
         """As long as it is connected it is there, whatever it says."""
         while True:
@@ -292,9 +304,7 @@ class Seat:
         waiting: asyncio.Future[said.Rung] = asyncio.get_running_loop().create_future()
         self._rings[parcel.delivery_id] = waiting
         presence = parcel.session.presence if parcel.session is not None else "unknown"
-        line = said.RingSaid(
-            id=parcel.delivery_id, mark=parcel.mark, text=parcel.text, policy=parcel.policy, presence_at_plan=presence
-        )
+        line = said.RingSaid(id=parcel.delivery_id, mark=parcel.mark, text=parcel.text, presence_at_plan=presence)
         try:
             async with asyncio.timeout(parcel.timeout.total_seconds()):
                 await self.say(line)
@@ -305,6 +315,20 @@ class Seat:
             return Uncertain("connection_lost", str(error))
         finally:
             del self._rings[parcel.delivery_id]
+
+    async def withdraw(self, mark: str) -> bool:
+        """Within the patience of who asks: a companion that knows no such word never answers."""
+        if mark in self._unwanted or self._writer.is_closing():
+            return False
+        waiting: asyncio.Future[said.Withdrawn] = asyncio.get_running_loop().create_future()
+        self._unwanted[mark] = waiting
+        try:
+            await self.say(said.Withdraw(mark=mark))
+            return (await waiting).kept
+        except ConnectionError:
+            return False
+        finally:
+            del self._unwanted[mark]
 
 
 def _result(answer: said.Rung) -> Result:

@@ -6,7 +6,7 @@ import re
 from collections import OrderedDict
 from typing import Protocol
 
-from wakeline.core.observation import Injected, Noticed, Observation, Processed
+from wakeline.core.observation import LAST_SENT, Injected, Noticed, Observation, Processed
 from wakeline.core.session import Presence
 from wakeline.wire import seat as said
 
@@ -56,7 +56,8 @@ class Turns:
     async def ended(self, turn: said.TurnEnded) -> None:
         marks = self._marks.pop(turn.turn_id if turn.turn_id in self._marks else self._current, ())
         if marks:
-            await self._observer.report(Processed(self._session_id, marks, turn.turn_id, turn.status))
+            last = turn.last[:LAST_SENT]
+            await self._observer.report(Processed(self._session_id, marks, turn.turn_id, turn.status, last))
         await self._notice(Presence.IDLE, None)
 
     async def _notice(self, presence: str, turn_id: str | None) -> None:

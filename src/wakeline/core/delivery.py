@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+LAST = "last"  # in the evidence of a turn's end: what the model said last, shown to the agent itself and to humans only
+
 
 class Step(StrEnum):
     """The ladder.  A receiver's acceptance is only `triggered`."""

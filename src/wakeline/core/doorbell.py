@@ -62,12 +62,12 @@ def quote(text: str) -> str:
     return f'"{tame(text)}"'
 
 
-def tame(text: str) -> str:
+def tame(text: str, most: int = SUBJECT_LENGTH) -> str:
     """The same without the marks."""
     # Look-alikes first: a full-width quotation mark or bracket becomes the plain one, and is replaced as such.
-    line = " ".join("".join(map(_visible, unicodedata.normalize("NFKC", text[: 4 * SUBJECT_LENGTH]))).split())
+    line = " ".join("".join(map(_visible, unicodedata.normalize("NFKC", text[: 4 * most]))).split())
     plain = line.translate(_PLAIN)
-    return plain if len(plain) <= SUBJECT_LENGTH else plain[: SUBJECT_LENGTH - 1].rstrip() + "…"
+    return plain if len(plain) <= most else plain[: most - 1].rstrip() + "…"
 
 
 def _visible(sign: str) -> str:

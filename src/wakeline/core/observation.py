@@ -13,6 +13,8 @@ import msgspec
 from wakeline.core.session import Presence
 
 TurnStatus = Literal["completed", "failed", "interrupted"]
+LAST_LENGTH = 500  # how much of an answer is kept
+LAST_SENT = 1_000  # and how much of it is told
 
 
 class Noticed(msgspec.Struct, frozen=True, tag_field="type", tag="noticed"):
@@ -40,12 +42,13 @@ class Injected(msgspec.Struct, frozen=True, tag_field="type", tag="injected"):
 
 
 class Processed(msgspec.Struct, frozen=True, tag_field="type", tag="processed"):
-    """The turn that held these marks ended."""
+    """The turn that held these marks ended.  `last`: what the model said last, as far as its harness tells."""
 
     session_id: str
     marks: tuple[str, ...]
     turn_id: str | None = None
     status: TurnStatus = "completed"
+    last: str = ""
 
 
 class Withdrawn(msgspec.Struct, frozen=True, tag_field="type", tag="withdrawn"):

@@ -7,7 +7,7 @@ the store: whether there is another attempt is decided by who gave it the parcel
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -33,7 +33,6 @@ class Parcel(msgspec.Struct, frozen=True):
     # For what rings inside a session:
     text: str = ""  # the doorbell, ready to be put before the model; it holds the mark
     mark: str = ""
-    policy: Literal["immediate", "next_turn"] = "immediate"
     session: Session | None = None
 
 

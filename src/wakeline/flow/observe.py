@@ -10,8 +10,9 @@ from typing import assert_never
 
 import msgspec
 
-from wakeline.core.delivery import Delivery, Outcome, Step
-from wakeline.core.observation import Gone, Injected, Noticed, Observation, Processed, Still, Withdrawn
+from wakeline.core.delivery import LAST, Delivery, Outcome, Step
+from wakeline.core.doorbell import tame
+from wakeline.core.observation import LAST_LENGTH, Gone, Injected, Noticed, Observation, Processed, Still, Withdrawn
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
 from wakeline.core.session import REPEATED, Session
@@ -115,6 +116,8 @@ class Observe(msgspec.Struct, frozen=True):
 
     def _process(self, picture: Picture, session: Session, seen: Processed) -> None:
         detail: dict[str, object] = {"turn_id": seen.turn_id, "status": seen.status}
+        if seen.last:
+            detail[LAST] = tame(seen.last, LAST_LENGTH)
         for delivery in self._deliveries(picture, session):
             self._settle(picture, delivery.delivery_id, {"turn_id": seen.turn_id})
             if seen.status == "interrupted":  # somebody broke it off: that is no end that we could build upon

@@ -27,6 +27,7 @@ _HEARD: dict[str, type[said.Line]] = {
     "refused": said.RefusedSeat,
     "announce": said.AnnounceSaid,
     "ring": said.RingSaid,
+    "withdraw": said.Withdraw,
 }
 NOTHING = said.AnnounceSaid()
 
@@ -51,6 +52,9 @@ class Sitter(Protocol):
 
     async def rung(self, ring: said.RingSaid) -> said.Rung | None:
         """None: it has said so itself."""
+
+    def withdrawn(self, mark: str) -> bool:
+        """The mail of this doorbell was read: it must not ring any more.  Was it kept until now?"""
 
     def announced(self, announce: said.AnnounceSaid) -> None:
         """An announcement that nobody waits for any more."""
@@ -113,6 +117,8 @@ class Seat:
                 match read(line):
                     case said.RingSaid() as ring:
                         group.create_task(self._answer(ring))
+                    case said.Withdraw(mark=mark):
+                        self.say(said.Withdrawn(mark=mark, kept=self._sitter.withdrawn(mark)))
                     case said.AnnounceSaid() as announce if self._asked:
                         self._announced(announce)
             self._writer = None

@@ -55,7 +55,7 @@ def adapters(desk: Desk, settings: Settings, environ: Mapping[str, str]) -> list
     return [
         Codex(homes, desk.register, version=VERSION, steer=settings.codex_steer),
         CodexQueue(processes.look),
-        OpencodeServed(_opencode_servers(settings, environ), desk.register),
+        OpencodeServed(_opencode_servers(settings, environ), desk.register, desk.announce),
         Tmux(processes.look, processes.foreground),
         Commands(_orders(settings), environ, time.monotonic, processes.look),
     ]

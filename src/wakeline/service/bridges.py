@@ -242,7 +242,7 @@ def _observation(said: wire.ObservationSaid) -> Observation:
         case "injected":
             return Injected(said.session_id, marks, said.turn_id, said.woke)
         case "processed":
-            return Processed(said.session_id, marks, said.turn_id, said.status)
+            return Processed(said.session_id, marks, said.turn_id, said.status, said.last)
         case "withdrawn":
             return Withdrawn(said.session_id, marks)
         case "gone":

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from wakeline import wire
-from wakeline.core.delivery import Delivery, DeliveryStep
+from wakeline.core.delivery import LAST, Delivery, DeliveryStep
 from wakeline.core.event import Content, Group
 from wakeline.core.instant import to_datetime
 from wakeline.core.log import Position
@@ -65,7 +65,8 @@ class Deliveries:
         if not rows or not (rows[0].handle == caller.handle or caller.reads_everything):
             raise NotFound("DELIVERY_NOT_FOUND", f"There is no delivery {delivery_id}.")
         steps = await self._context.store.read(DeliverySteps(delivery_id))
-        return _view(rows[0], [_step(row) for row in steps], _object(rows[0].body))
+        private = rows[0].handle == caller.handle or caller.is_human
+        return _view(rows[0], [_step(row, private=private) for row in steps], _object(rows[0].body))
 
     async def retry(self, caller: Caller, delivery_id: str) -> wire.DeliveryView:
         rows = await self._context.store.read(DeliveryFor(caller.workspace_id, delivery_id))
@@ -179,11 +180,15 @@ def _view(
     )
 
 
-def _step(row: DeliveryStep) -> wire.StepView:
+def _step(row: DeliveryStep, *, private: bool) -> wire.StepView:
+    """What the agent's model said is its own and its human's business, also where others may see the rest."""
+    detail = None if row.detail is None else _object(row.detail)
+    if detail is not None and not private:
+        detail.pop(LAST, None)
     return wire.StepView(
         number=row.number,
         at=to_datetime(row.at),
         step=row.step,
         attempt=row.attempt,
-        detail=None if row.detail is None else _object(row.detail),
+        detail=detail,
     )

@@ -95,6 +95,7 @@ class ObservationSaid(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     marks: Marks = []
     woke: bool = False
     status: Literal["completed", "failed", "interrupted"] = "completed"
+    last: Annotated[str, Meta(max_length=1000)] = ""
     reason: Text | None = None
 
 

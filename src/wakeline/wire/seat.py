@@ -103,6 +103,14 @@ class Rung(Line, frozen=True, kw_only=True):
     type: str = "rung"
 
 
+class Withdrawn(Line, frozen=True, kw_only=True):
+    """The answer to `withdraw`.  `kept`: it still waited here, and will not ring."""
+
+    mark: str
+    kept: bool
+    type: str = "withdrawn"
+
+
 # -- from the bridge --------------------------------------------------------------------------------------------------
 
 
@@ -124,9 +132,15 @@ class RingSaid(Line, frozen=True, kw_only=True):
     id: str
     mark: str
     text: str
-    policy: str = "immediate"
     presence_at_plan: str = "unknown"
     type: str = "ring"
+
+
+class Withdraw(Line, frozen=True, kw_only=True):
+    """The mail of this doorbell was read: let it go if it still waits.  Answered by `withdrawn`."""
+
+    mark: str
+    type: str = "withdraw"
 
 
 class AnnounceSaid(Line, frozen=True, kw_only=True):

@@ -92,7 +92,7 @@ class Codex:
         for stale in ours(queue):
             await threads.take_from_queue(server, thread_id, stale.id)
         running = running_turn(turns)
-        if self._steer and parcel.policy == "immediate" and running is not None:
+        if self._steer and running is not None:
             return await _steer(server, thread_id, running, parcel)
         if presence_of(thread.status) is Presence.IDLE:
             self._rung_idle.append(parcel.mark)

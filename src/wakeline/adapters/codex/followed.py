@@ -10,11 +10,12 @@ from wakeline.adapters.codex.messages import (
     Turn,
     ending_of,
     has_prompt,
+    last_of,
     marks_of,
     presence_of,
     running_turn,
 )
-from wakeline.core.observation import Injected, Noticed, Observation, Processed, TurnStatus
+from wakeline.core.observation import LAST_SENT, Injected, Noticed, Observation, Processed, TurnStatus
 from wakeline.core.session import Presence
 
 SOURCE = "app-server"
@@ -64,7 +65,7 @@ class Followed:
         ending = ending_of(turn)
         if ending is not None and turn.id not in self._ended and self._is_certain(turn.id, ending, now):
             self._ended.add(turn.id)
-            found.append(Processed(self.session_id, marks, turn.id, ending))
+            found.append(Processed(self.session_id, marks, turn.id, ending, last_of(turn)[:LAST_SENT]))
         self._forget()
         return found
 

@@ -32,6 +32,7 @@ class Thread(_Said, frozen=True):
 class Item(_Said, frozen=True):
     type: str
     client_id: str | None = None
+    text: object = None  # of an `agentMessage`
 
 
 class Turn(_Said, frozen=True):
@@ -120,6 +121,12 @@ def is_session(thread: Thread) -> bool:
 
 def marks_of(turn: Turn) -> tuple[str, ...]:
     return tuple(item.client_id for item in turn.items if item.client_id and item.client_id.startswith(MARK_PREFIX))
+
+
+def last_of(turn: Turn) -> str:
+    """What the model said last."""
+    said = [item.text for item in turn.items if item.type == "agentMessage" and isinstance(item.text, str)]
+    return said[-1] if said else ""
 
 
 def running_turn(turns: Iterable[Turn]) -> Turn | None:

@@ -4,6 +4,10 @@ opencode has no lock on a session, and a prompt through another process than the
 where nobody looks.  So a session counts as a server's only when that server's own events told of it: it was made there,
 or had a turn there.  Where the plugin is installed (`harnesses/opencode`), it looks after the sessions instead.
 
+What waits for a turn is told when one begins.  There is no hook for that here, but what is stored without a reply while
+a turn runs is before the model at its next step.  It is not stored earlier: until the model has seen it, it keeps the
+session reserved, and the next turn of an idle session may be days away.
+
 An event is told once.  So a call that a busy server does not answer in time never costs us the stream of events: what
 it was for is asked again at the next sign of life.
 """
@@ -17,13 +21,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
+import msgspec
+
 from wakeline.adapters.harness import Report, Sessions
 from wakeline.adapters.opencode.api import OpencodeFailure, OpencodeServer
-from wakeline.adapters.opencode.history import shown_in
+from wakeline.adapters.opencode.history import shown_in, text_of
 from wakeline.adapters.opencode.letter import Letter, letter_of
 from wakeline.adapters.opencode.owner import has_companion, token_of
 from wakeline.adapters.opencode.session import SOURCE, ServedSession
-from wakeline.core.observation import Gone, Noticed, Observation
+from wakeline.core.observation import LAST_SENT, Gone, Noticed, Observation, Processed
 from wakeline.core.parcel import Accepted, Failed, Parcel, Refused, Result, Uncertain
 from wakeline.core.session import Presence, Session, WakeMode
 from wakeline.errors import WakelineError
@@ -41,6 +47,7 @@ _ALIVE = (_CONNECTED, "server.heartbeat")
 _BEGINS = ("session.created", "session.status")
 
 Register = Callable[[Hello], Awaitable[Welcome]]
+Announce = Callable[[str, str | None, tuple[str, ...]], Awaitable[tuple[str | None, list[str]]]]
 
 
 class OpencodeServed:
@@ -50,9 +57,10 @@ class OpencodeServed:
     capabilities = ("queue_when_active",)
     levels: Mapping[str, str] = {f"D{number}": "pass" for number in range(8)} | {"D8": "partial"}
 
-    def __init__(self, servers: Sequence[OpencodeServer], register: Register) -> None:
+    def __init__(self, servers: Sequence[OpencodeServer], register: Register, announce: Announce) -> None:
         self._servers = tuple(servers)
         self._register = register
+        self._announce = announce
         self._known: dict[str, tuple[OpencodeServer, ServedSession]] = {}  # by the harness's own id
         self._unmet: dict[str, OpencodeServer] = {}  # sessions that a server told of, and nobody could look at yet
         self._parents: dict[str, str] = {}  # a subagent's session → the session that it works for
@@ -85,11 +93,11 @@ class OpencodeServed:
         server, served = found
         letter = letter_of(parcel.mark, parcel.text)
         served.letters[parcel.mark] = letter
+        served.handover = None  # a doorbell tells of all that is unread
         if await server.message(served.native_id, letter.message_id) is not None:
             return await self._resume(server, served, letter)
-        quiet = parcel.policy != "immediate" or served.interrupted
-        detail = "for the next prompt" if quiet else "queued" if served.busy else "turn started"
-        await self._prompt(server, served, letter, quiet=quiet)
+        detail = "for the next prompt" if served.interrupted else "queued" if served.busy else "turn started"
+        await self._prompt(server, served, letter, quiet=served.interrupted)
         return Accepted(HTTPStatus.NO_CONTENT, detail)
 
     def _forget(self, native_id: str, mark: str) -> None:
@@ -121,6 +129,24 @@ class OpencodeServed:
         # The same id would be the same message, but screens would show it twice.
         await server.withdraw(served.native_id, letter.message_id)
         await self._prompt(server, served, letter)
+
+    # -- calling off --------------------------------------------------------------------------------------------------
+
+    async def withdraw(self, session: Session, mark: str) -> bool:
+        """In a turn opencode lets nobody delete a message; then it is seen to when the turn is over."""
+        server, served = self._known.get(session.native_id or "", (None, None))
+        letter = None if served is None else served.letters.get(mark)
+        if server is None or served is None or letter is None or letter.shown:
+            return False
+        letter.unwanted = True
+        await self._discard(server, served)
+        return mark not in served.letters
+
+    async def _discard(self, server: OpencodeServer, served: ServedSession) -> None:
+        for message_id in () if served.busy else served.discardable():
+            with contextlib.suppress(OpencodeFailure):  # gone already, or there is a turn again
+                await server.withdraw(served.native_id, message_id)
+                served.discard(message_id)
 
     async def _find(self, session: Session) -> tuple[OpencodeServer, ServedSession] | None:
         native_id = session.native_id or ""
@@ -227,9 +253,46 @@ class OpencodeServed:
         if kind == "session.deleted":
             await self._part(served)
             return
-        await self._tell(served.hear(kind, properties))
+        rested = not served.busy
+        news = served.hear(kind, properties)
+        await self._tell([await self._with_answer(server, served, one) for one in news])
         if kind == "session.status":
             await self._poke(server, served)
+            if rested and served.busy:
+                await self._tell_turn(server, served)
+
+    async def _with_answer(self, server: OpencodeServer, served: ServedSession, seen: Observation) -> Observation:
+        """A turn of ours that ended is told with what the model said last, if the server says it."""
+        if not isinstance(seen, Processed) or served.answer is None:
+            return seen
+        with contextlib.suppress(OpencodeFailure):
+            found = await server.message(served.native_id, served.answer)
+            return msgspec.structs.replace(seen, last=text_of(found or {})[:LAST_SENT])
+        return seen
+
+    async def _tell_turn(self, server: OpencodeServer, served: ServedSession) -> None:
+        """A turn begins: what waits for it.  Mail that it was told of before is not told at every turn again."""
+        shown = tuple(letter.mark for letter in served.unseen())
+        try:
+            text, marks = await self._announce(served.session_id, None, shown)
+        except WakelineError as error:
+            _log.info("a turn of %s is told nothing: %s", served.session_id, error.message)
+            return
+        told, served.handover = (text if marks else served.handover), None
+        if marks and told:
+            await self._store(server, served, told, served.announce(told, marks))
+        elif told and not shown:
+            await self._store(server, served, told)
+
+    async def _store(
+        self, server: OpencodeServer, served: ServedSession, text: str, letter: Letter | None = None
+    ) -> None:
+        """For the model's next step, and not in the human's name: a session is not called after it."""
+        info = await server.session(served.native_id) or {}
+        named = {} if letter is None else {"messageID": letter.message_id}
+        part = {"type": "text", "synthetic": True, "text": text} | ({} if letter is None else {"id": letter.part_id})
+        body = {**named, **_mode(info), "parts": [part]}
+        await server.prompt(served.native_id, str(info.get("directory", "")), body, quiet=True)
 
     def _beat(self, served: ServedSession) -> list[Observation]:
         """That it is as it was is told once in a while, so that it does not go stale."""
@@ -258,10 +321,13 @@ class OpencodeServed:
         except WakelineError as error:
             _log.warning("a session of opencode at %s has no seat: %s", server.url, error.message)
             return not error.retryable
-        self._known[info["id"]] = (server, ServedSession(welcome.session_id, info["id"], info["directory"]))
+        served = ServedSession(welcome.session_id, info["id"], info["directory"])
+        served.handover = welcome.doorbell
+        self._known[info["id"]] = (server, served)
         return True
 
     async def _poke(self, server: OpencodeServer, served: ServedSession) -> None:
+        await self._discard(server, served)
         for letter in served.stranded():
             letter.pokes += 1
             await self._again(server, served, letter)

@@ -27,7 +27,7 @@ class Shown(NamedTuple):
 def letters_in(history: Sequence[Message]) -> list[Letter]:
     """Our doorbells, oldest first.  A mark in a subject that somebody wrote is not the one its message is made from."""
     ours = [one for one in history if is_ours(str(one["info"].get("id")))]
-    made = [letter_of(mark, _text(one)) for one in ours for mark in marks_in(_text(one))]
+    made = [letter_of(mark, text_of(one)) for one in ours for mark in marks_in(text_of(one))]
     ids = {one["info"]["id"] for one in ours}
     return [letter for letter in made if letter.message_id in ids]
 
@@ -71,5 +71,5 @@ def _status(answer: Message) -> TurnStatus | None:
     return "completed" if answer["time"].get("completed") else None
 
 
-def _text(message: Message) -> str:
+def text_of(message: Message) -> str:
     return "\n".join(str(part.get("text", "")) for part in message.get("parts", ()) if part.get("type") == "text")

@@ -24,6 +24,7 @@ class Letter:
     message_id: str
     part_id: str
     shown: bool = False  # a call of the model has held it
+    unwanted: bool = False  # its mail was read
     pokes: int = 0
 
 

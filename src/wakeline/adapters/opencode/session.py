@@ -7,10 +7,11 @@ message in the history alone is not that, for a rejected permission ends a turn 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from wakeline.adapters.opencode.history import ABORTED, Message, Shown, is_interrupted, letters_in, shown_in, turn_of
-from wakeline.adapters.opencode.letter import Letter, is_ours
+from wakeline.adapters.opencode.letter import Letter, is_ours, letter_of
 from wakeline.core.observation import Injected, Noticed, Observation, Processed, TurnStatus
 from wakeline.core.session import Presence
 
@@ -32,10 +33,11 @@ class ServedSession:
         self.interrupted = False  # the human pressed Esc and has not spoken since
         self.asked: set[str] = set()  # permissions and questions that wait for the human
         self.letters: dict[str, Letter] = {}
+        self.handover: str | None = None  # what was unread when the session began: mail to oneself never rings
         self._stored: dict[str, int] = {}  # message of a human or ours → when opencode stored it, the newest only
         self._status: TurnStatus = "completed"
         self._turn: str | None = None
-        self._answer: str | None = None
+        self.answer: str | None = None  # the newest message of the assistant
         self._handlers: dict[str, Callable[[Properties], list[Observation]]] = {
             "session.status": self._on_status,
             "session.error": self._on_error,
@@ -60,7 +62,26 @@ class ServedSession:
         """What the model did not see although the turn is over: to be prompted again, unless the human said stop."""
         if self.busy or self.interrupted:
             return []
-        return [letter for letter in self.letters.values() if not letter.shown and letter.pokes < MOST_POKES]
+        return [one for one in self.unseen() if not one.unwanted and one.pokes < MOST_POKES]
+
+    def unseen(self) -> list[Letter]:
+        """What is in the history, and no call of the model has held yet."""
+        return [letter for letter in self.letters.values() if not letter.shown]
+
+    def discardable(self) -> set[str]:
+        """The messages that tell only of mail that was read, and that no call of the model has held."""
+        wanted = {letter.message_id for letter in self.letters.values() if letter.shown or not letter.unwanted}
+        return {letter.message_id for letter in self.letters.values()} - wanted
+
+    def discard(self, message_id: str) -> None:
+        self.letters = {mark: letter for mark, letter in self.letters.items() if letter.message_id != message_id}
+
+    def announce(self, text: str, marks: Sequence[str]) -> Letter:
+        """One message for all of them.  What is stored is not prompted again: the next call of the model sees it."""
+        first = letter_of(marks[0], text)
+        for mark in marks:
+            self.letters[mark] = replace(first, mark=mark, pokes=MOST_POKES)
+        return first
 
     def hear(self, kind: str, properties: Properties) -> list[Observation]:
         handler = self._handlers.get(kind)
@@ -124,9 +145,9 @@ class ServedSession:
             return self._hear_user(info)
         if info.get("error"):
             self._fail(info["error"])
-        if info.get("id") == self._answer:
+        if info.get("id") == self.answer:
             return []
-        self._answer = info.get("id")
+        self.answer = info.get("id")
         self._turn = info.get("parentID")
         return self._show(info)
 
@@ -153,8 +174,7 @@ class ServedSession:
 
     def _show(self, answer: Properties) -> list[Observation]:
         until = self._stored.get(str(answer.get("parentID")), -1)
-        waiting = [letter for letter in self.letters.values() if not letter.shown]
-        seen = [letter for letter in waiting if 0 <= self._stored.get(letter.message_id, -1) <= until]
+        seen = [letter for letter in self.unseen() if 0 <= self._stored.get(letter.message_id, -1) <= until]
         for letter in seen:
             letter.shown = True
         marks = tuple(letter.mark for letter in seen)

@@ -4,6 +4,7 @@ Claude Code's hooks call it as a tool (`hook`), the bridge rings it (`rung`), th
 decides nothing about who is woken when.  It only keeps a doorbell that comes in the middle of a turn: the next tool
 result takes it along, or the end of the turn lets it ring; if the human cuts the turn off, their next words take it
 along.  Rung into the turn at once, it would wait in Claude Code's own queue and run as soon as the human pressed Esc.
+What is kept can also be called off: its mail was read meanwhile, by a sibling or by the human.
 """
 
 from __future__ import annotations
@@ -125,6 +126,13 @@ class Companion:
         """It came too late for its prompt, so it is kept like a ring."""
         if announce.text is not None:
             self._kept[tuple(announce.marks)] = announce.text
+
+    def withdrawn(self, mark: str) -> bool:
+        """An announcement goes with the last of its marks; until then it tells of mail that is unread."""
+        kept = {marks: text for marks, text in self._kept.items() if marks != (mark,)}
+        was_kept = len(kept) < len(self._kept)
+        self._kept = {tuple(one for one in marks if one != mark): text for marks, text in kept.items()}
+        return was_kept
 
     async def _watch(self) -> None:
         while True:

@@ -22,6 +22,7 @@ export class Seat {
   #hello;
   #ring;
   #welcomed;
+  #withdraw;
   #socket = null;
   #timer = null;
   #pause = FIRST_PAUSE_MS;
@@ -41,12 +42,14 @@ export class Seat {
    * @param {() => object} hello the first line, made anew for every connection
    * @param {(ring: object) => Promise<object>} ring brings a doorbell into the session and answers what came of it
    * @param {(welcome: object, first: boolean) => void} welcomed
+   * @param {(mark: string) => boolean | Promise<boolean>} withdraw lets go of a doorbell whose mail was read; was it kept?
    */
-  constructor(path, hello, ring, welcomed = () => {}) {
+  constructor(path, hello, ring, welcomed = () => {}, withdraw = () => false) {
     this.#path = path;
     this.#hello = hello;
     this.#ring = ring;
     this.#welcomed = welcomed;
+    this.#withdraw = withdraw;
   }
 
   open() {
@@ -168,6 +171,7 @@ export class Seat {
       if (said.type === "welcome") this.#sit(said);
       else if (said.type === "announce") this.#waiting.shift()?.(said);
       else if (said.type === "ring") void this.#answer(said);
+      else if (said.type === "withdraw") void this.#release(said.mark);
       else if (said.type === "refused") this.#pause = LONGEST_PAUSE_MS;
     } catch {
       // a line that is not for us
@@ -207,6 +211,17 @@ export class Seat {
     if (result.result !== "accepted") this.#marks.delete(ring.mark);
     else if (this.#marks.get(ring.mark)?.state === "ringing") this.#remember(ring.mark, "rung");
     this.#say({ type: "rung", id: ring.id, reason: null, detail: null, ...result });
+  }
+
+  /** Its mark stays known: the same doorbell does not ring again. */
+  async #release(mark) {
+    let kept = false;
+    try {
+      kept = await this.#withdraw(mark);
+    } catch {
+      // then it rings, and finds nothing unread
+    }
+    this.#say({ type: "withdrawn", mark, kept });
   }
 
   async #try(ring) {

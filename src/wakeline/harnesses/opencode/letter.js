@@ -11,7 +11,7 @@ const SIGN = "WL"; // ends our ids; opencode's own are 26 long after their prefi
 
 export function letterOf(mark, text) {
   const rest = idOf(mark);
-  return { id: `msg_${rest}`, part: `prt_${rest}`, text, quiet: false, shown: false, pokes: 0 };
+  return { id: `msg_${rest}`, part: `prt_${rest}`, text, quiet: false, shown: false, unwanted: false, pokes: 0 };
 }
 
 export function isOurs(id) {

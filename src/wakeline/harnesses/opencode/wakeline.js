@@ -131,6 +131,7 @@ class Desk {
       (welcome, first) => {
         if (first) chair.handover = welcome.doorbell ?? null;
       },
+      (mark) => this.#release(chair, mark),
     );
     const chair = new Chair(id, seat, isLone(this.#words));
     this.#chairs.set(id, chair);
@@ -179,7 +180,7 @@ class Desk {
     chair.handover = null; // a doorbell tells of all that is unread
     const letter = letterOf(ring.mark, ring.text);
     const found = await this.#client.session.message({ path: { id: chair.id, messageID: letter.id } });
-    letter.quiet = ring.policy !== "immediate" || chair.interrupted || chair.awaited;
+    letter.quiet = chair.interrupted || chair.awaited;
     chair.letters.set(ring.mark, letter);
     const result = found.data ? await this.#resume(chair, letter) : await this.#prompt(chair, letter, letter.quiet);
     if (result.result !== "accepted") chair.letters.delete(ring.mark);
@@ -216,6 +217,23 @@ class Desk {
       : await this.#client.session.promptAsync({ path, body });
     if (answer.error !== undefined) return failed("refused", JSON.stringify(answer.error));
     return { result: "accepted", detail: quiet ? "for the next prompt" : chair.busy ? "queued" : "turn started" };
+  }
+
+  /**
+   * Its mail was read.  While opencode is busy it lets nobody delete a message; then it is seen to when the turn is over,
+   * if the model has not seen it by then.
+   */
+  async #release(chair, mark) {
+    const letter = chair.letters.get(mark);
+    if (letter === undefined || letter.shown || !isOurs(letter.id)) return false;
+    letter.unwanted = true;
+    return !chair.busy && (await this.#discard(chair, mark, letter));
+  }
+
+  async #discard(chair, mark, letter) {
+    const answer = await this.#withdraw(chair, letter);
+    if (answer.error === undefined) chair.letters.delete(mark);
+    return answer.error === undefined;
   }
 
   // -- what happens --------------------------------------------------------------------------------------------------
@@ -307,12 +325,13 @@ class Desk {
     chair.turn = null;
     chair.forget();
     chair.look();
+    for (const [mark, letter] of chair.unseen()) if (letter.unwanted) await this.#discard(chair, mark, letter);
     if (!chair.interrupted) await this.#poke(chair);
   }
 
   async #poke(chair) {
     for (const [, letter] of chair.unseen()) {
-      if (letter.pokes++ >= MOST_POKES) continue;
+      if (letter.unwanted || letter.pokes++ >= MOST_POKES) continue;
       await this.#withdraw(chair, letter);
       await this.#prompt(chair, letter, false);
     }
@@ -321,7 +340,7 @@ class Desk {
   /** opencode would take the second prompt as the same message, but its screen would show it twice. */
   async #withdraw(chair, letter) {
     const path = { id: chair.id, messageID: letter.id };
-    await this.#client._client.delete({ url: "/session/{id}/message/{messageID}", path });
+    return await this.#client._client.delete({ url: "/session/{id}/message/{messageID}", path });
   }
 
   async #last(chair) {

@@ -21,7 +21,7 @@ const RING_TOOLS_MS = 8_000; // a doorbell may: without tools the model could no
 const LONE_TOOLS_MS = 60_000; // `pi -p`, where nobody sits and nothing can be said twice: until they are there or fail
 const RECENT = 32;
 
-type Ring = { mark: string; text: string; policy: string };
+type Ring = { mark: string; text: string };
 type Outcome = { result: string; reason?: string; detail?: string };
 type Settings = NonNullable<ReturnType<typeof configure>>;
 
@@ -63,6 +63,7 @@ class Companion {
       (welcome: { doorbell?: string | null }, first: boolean) => {
         if (first) this.handover = welcome.doorbell ?? null;
       },
+      (mark: string) => this.withdraw(mark),
     );
     this.seat.recall(answered(ctx.sessionManager.getBranch()));
     this.timer = setInterval(() => this.look(), TICK_MS);
@@ -132,7 +133,7 @@ class Companion {
 
   private async ring(ring: Ring): Promise<Outcome> {
     this.handover = null; // a doorbell tells of all that is unread
-    if (ring.policy !== "immediate" || this.interrupted) {
+    if (this.interrupted) {
       this.held.set(ring.mark, ring.text);
       return { result: "accepted", detail: "for the next prompt" };
     }
@@ -142,6 +143,12 @@ class Companion {
     this.rung.set(ring.mark, ring.text);
     this.pi.sendMessage(doorbell(ring.text, [ring.mark]), { triggerTurn: true, deliverAs: "steer" });
     return { result: "accepted", detail };
+  }
+
+  /** Its mail was read.  What pi has in its own queue cannot be taken out, but Esc must not bring it back. */
+  private withdraw(mark: string): boolean {
+    this.rung.delete(mark);
+    return this.held.delete(mark);
   }
 
   /**
