@@ -21,6 +21,7 @@ from wakeline.errors import InvalidArgument, NotFound
 from wakeline.flow.ack import AckMessages
 from wakeline.flow.amend import Change, Resume, Unsubscribe, Update
 from wakeline.flow.convene import ChangeStatus
+from wakeline.flow.enrol import ChangePrincipal
 from wakeline.flow.evidence import STREAM, consumer_of
 from wakeline.flow.permit import ChangeGrant
 from wakeline.flow.plan import Planned
@@ -28,6 +29,7 @@ from wakeline.flow.replay import Retry
 from wakeline.flow.rewind import ResetCursor
 
 DOWN = Failed("http_500", "500 Internal Server Error")
+UNREACHABLE = Failed("address_refused", "", retryable=False)
 
 
 @pytest.fixture
@@ -257,6 +259,57 @@ async def test_three_exhausted_deliveries_in_a_row_degrade_the_subscription_unti
     assert [wake.reason for wake in await bell.wakes(row)] == [Why.DEGRADED]
     sqlite.now += 3600 * SECOND
     assert await bell.flush() == []
+
+
+@pytest.mark.guarantee("G-WAKE-ONCE")
+async def test_what_failed_rings_again_as_the_same_event_until_its_route_is_degraded(sqlite: SqlitePlace) -> None:
+    """A receiver that takes an event and answers too late gets it again and again, but never as another one."""
+    bell = await a_bell(sqlite)
+    row = await bell.subscribe("@bob")
+    await send(bell.store, agent(bell.workspace, "@ann"), "@bob")
+    planned = (await bell.match())[0]
+    rung = []
+    while (await stored(bell, row)).status == "active":
+        rung.append(planned.delivery)
+        await exhaust(bell, sqlite, planned)
+        sqlite.now += 31 * SECOND
+        planned = next(iter(await bell.flush()), planned)
+    assert len({one.delivery_id for one in rung}) == 3
+    assert len({(one.event_id, one.body) for one in rung}) == 1
+
+
+@pytest.mark.guarantee("G-WAKE-ONCE")
+async def test_what_failed_keeps_its_id_whatever_held_it_meanwhile(store: Store, workspace: Workspace) -> None:
+    bell = Bell(store, workspace, supervisor_seconds=0)
+    row = await bell.subscribe("@bob", coalesce_window=0)
+    await send(bell.store, agent(bell.workspace, "@ann"), "@bob")
+    [planned] = await bell.match()
+    bob = agent(bell.workspace, "@bob")
+    await bell.store.submit(ChangePrincipal(bob, "@bob", dnd_until=await store.now() + 3600 * SECOND))
+    assert (await bell.settle(planned, UNREACHABLE)).planned is None
+    await bell.store.submit(ChangePrincipal(bob, "@bob", dnd_until=None))
+    [again] = await bell.flush_these(row.subscription_id)
+    assert again.delivery.delivery_id != planned.delivery.delivery_id
+    assert (again.delivery.event_id, again.delivery.body) == (planned.delivery.event_id, planned.delivery.body)
+    await bell.settle(again)
+    assert [row.outcome for row in await bell.deliveries()] == ["delivered", "failed"]
+
+
+async def test_what_failed_and_has_company_now_is_another_event(sqlite: SqlitePlace) -> None:
+    bell = await a_bell(sqlite)
+    await bell.subscribe("@bob")
+    await send(bell.store, agent(bell.workspace, "@ann"), "@bob")
+    [planned] = await bell.match()
+    await send(bell.store, agent(bell.workspace, "@ann"), "@bob")
+    await bell.settle(planned, UNREACHABLE)
+    sqlite.now += 31 * SECOND
+    [digest] = await bell.flush()
+    assert (body(digest)["eventType"], digest.delivery.events) == ("wake/digest", 2)
+    assert digest.delivery.event_id != planned.delivery.event_id
+    await bell.settle(digest, UNREACHABLE)
+    sqlite.now += 31 * SECOND
+    [again] = await bell.flush()
+    assert again.delivery.body == digest.delivery.body
 
 
 async def exhaust(bell: Bell, place: SqlitePlace, planned: Planned) -> Planned:

@@ -227,7 +227,11 @@ def start_delivery(
     rules: WakeRules,
     stamp: Stamp,
 ) -> Planned | None:
-    delivery = make_delivery(picture, subscription, content_of(wakes), session_id, stamp, alone=wakes[0])
+    before = _failed_before(picture, subscription, wakes)
+    if before is None:
+        delivery = make_delivery(picture, subscription, content_of(wakes), session_id, stamp, alone=wakes[0])
+    else:
+        delivery = repeat(picture, before, stamp, {"retry_of": before.delivery_id})
     for wake in wakes:
         ringing = _replace(
             wake,
@@ -254,6 +258,39 @@ def start_delivery(
     if subscription.target not in stamp.claims:
         return None
     return Planned(claim(picture, delivery, rules, stamp), subscription)
+
+
+def _failed_before(picture: Picture, subscription: Subscription, wakes: list[Wake]) -> Delivery | None:
+    """What failed with exactly these events.  Its receiver may know of them all the same, so they keep their id.
+
+    What a degraded route held is brought out anew when it is resumed.
+    """
+    before = picture.deliveries.get(wakes[0].delivery_id or "")
+    if before is None or before.outcome != Outcome.FAILED or before.events != len(wakes):
+        return None
+    alike = all(wake.delivery_id == before.delivery_id and wake.reason != Why.DEGRADED for wake in wakes)
+    return before if alike and before.target == subscription.target != Target.BRIDGE else None
+
+
+def repeat(picture: Picture, before: Delivery, stamp: Stamp, detail: dict[str, object]) -> Delivery:
+    """A new delivery of the same event, byte by byte."""
+    again = _replace(
+        before,
+        delivery_id=derived(stamp.seed, before.delivery_id),
+        step=Step.QUEUED,
+        outcome=None,
+        reason=None,
+        attempts=0,
+        next_attempt_at=picture.now,
+        lease_owner=None,
+        lease_until=None,
+        fence=0,
+        steps=0,
+        created_at=picture.now,
+        settled_at=None,
+    )
+    record(picture, again, Step.QUEUED, detail)
+    return picture.deliveries[again.delivery_id]
 
 
 def make_delivery(
