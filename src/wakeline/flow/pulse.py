@@ -12,6 +12,7 @@ from wakeline.core.bridge import is_attended
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import SYSTEM
+from wakeline.core.row_data import HEARTBEAT_PULSE, Pulsed
 from wakeline.core.seat import is_proven
 from wakeline.core.session import Session
 from wakeline.core.subscription import Subscription, SubscriptionStatus, Target, Trigger
@@ -40,8 +41,8 @@ class Pulse(msgspec.Struct, frozen=True):
                 continue
             picture.put_principal(_replace(principal, pulsed_at=picture.now))
             if self._needs_one(picture, handle, unread):
-                data = {"unread": unread}
-                picture.append("heartbeat.pulse", PRINCIPAL_STREAM + handle, 0, SYSTEM, handle, data)
+                data = Pulsed(unread=unread).data()
+                picture.append(HEARTBEAT_PULSE, PRINCIPAL_STREAM + handle, 0, SYSTEM, handle, data)
                 pulsed.append(handle)
         return pulsed
 
