@@ -15,7 +15,8 @@ from wakeline.core.subscription import Subscription, SubscriptionStatus, Target
 from wakeline.core.wake import WakeState
 from wakeline.errors import Conflict, NotFound
 from wakeline.flow.amend import may_manage, require_plain, unknown
-from wakeline.flow.plan import Stamp, make_delivery, repeat, tell_bridge
+from wakeline.flow.plan import Stamp, make_delivery, repeat
+from wakeline.flow.review import tell_bridge
 
 _replace = msgspec.structs.replace
 
