@@ -27,6 +27,7 @@ from wakeline.flow.permit import ChangeGrant
 from wakeline.flow.plan import Planned
 from wakeline.flow.replay import Retry
 from wakeline.flow.rewind import ResetCursor
+from wakeline.service.subscriptions import view
 
 DOWN = Failed("http_500", "500 Internal Server Error")
 UNREACHABLE = Failed("address_refused", "", retryable=False)
@@ -312,6 +313,19 @@ async def test_what_failed_and_has_company_now_is_another_event(sqlite: SqlitePl
     assert again.delivery.body == digest.delivery.body
 
 
+async def test_latency_is_an_average_over_what_arrived(sqlite: SqlitePlace) -> None:
+    bell = await a_bell(sqlite)
+    row = await bell.subscribe("@bob", coalesce_window=0)
+    assert view(await stored(bell, row)).metrics.latency_average_seconds is None
+    for seconds, result in ((2, None), (50, UNREACHABLE), (4, None)):
+        await send(bell.store, agent(bell.workspace, "@ann"), "@bob", wake_policy="immediate")
+        [planned] = await bell.match()
+        sqlite.now += seconds * SECOND
+        await bell.settle(planned, result)
+    metrics = view(await stored(bell, row)).metrics
+    assert (metrics.rings, metrics.latency_average_seconds, metrics.latency_most_seconds) == (3, 3, 4)
+
+
 async def exhaust(bell: Bell, place: SqlitePlace, planned: Planned) -> Planned:
     for pause in (1, 2, 4):
         await bell.settle(planned, DOWN)
@@ -529,6 +543,8 @@ async def test_a_cursor_moves_with_its_delivery_and_keeps_why_it_does_not(bell: 
     assert stalled.last_sequence == cursor.last_sequence
     assert (stalled.last_error or "").startswith("address_refused")
     assert len(stalled.last_error or "") <= 2048
+    counted = await stored(bell, row)
+    assert (counted.rings, counted.confirmed) == (2, 1)
 
 
 @pytest.mark.guarantee("G-CURSOR")
