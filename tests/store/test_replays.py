@@ -1,4 +1,4 @@
-"""A replay into a session that cannot be told of it just now is kept until it can: its caller was told that it goes out."""
+"""A replay into a session that cannot be told just now is kept until it can: its caller heard that it goes out."""
 
 from __future__ import annotations
 

@@ -121,6 +121,10 @@ parse_filters = msgspec.json.Decoder(Filters).decode
 parse_metadata = msgspec.json.Decoder(Metadata).decode
 
 
+def is_filtered(subscription: Subscription) -> bool:
+    return parse_filters(subscription.filters) != Filters()
+
+
 def canonical(filters: Filters) -> Filters:
     """The same filters in the one spelling that is stored."""
     return Filters(
