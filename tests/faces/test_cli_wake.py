@@ -66,6 +66,24 @@ def test_people_can_read_it_and_programs_too(human: Shell) -> None:
     assert "there is more: --after @" in agent.run("wake", "list", "--limit", "1").out
 
 
+@pytest.mark.guarantee("G-RESYNC")
+def test_what_was_missed_is_replayed_from_a_position(human: Shell) -> None:
+    handle, agent = human.new_agent()
+    name = agent.json("wake", "subscribe", "sent-to-me", "--webhook", URL)["subscription_id"]
+    sent = human.json("send", handle, "Look")
+    replayed = agent.json("wake", "resync", name, "--since", str(sent["log_id"] - 1))
+    assert (replayed["events_replayed"], replayed["clamped"]) == (1, False)
+    assert agent.json("deliveries", "show", replayed["delivery_id"])["replay"]
+    assert "replayed 1 event as " in agent.run("wake", "resync", name, "--since", "0").out
+    future = agent.run("wake", "resync", name, "--since", "99999999")
+    assert "nothing to replay" in future.out
+    assert "lies in the future" in future.out
+    here = agent.run("wake", "resync", name, "--since", f"{sent['epoch']}-{sent['log_id']}")
+    assert (here.code, "nothing to replay" in here.out) == (0, True)
+    other = agent.run("wake", "resync", name, "--since", f"0ther-{sent['log_id']}", "-o", "json")
+    assert (other.code, other.error()["code"]) == (1, "EPOCH_CHANGED")
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -76,6 +94,10 @@ def test_people_can_read_it_and_programs_too(human: Shell) -> None:
         (("subscribe", "sent-to-me", "--target", "a2a-webhook"), 1, "URL"),
         (("subscribe", "sent-to-me", "--webhook", "http://10.0.0.1/"), 4, "10.0.0.0/8"),
         (("update", "0" * 26, "--no-filters", "--tag", "a"), 2, "--no-filters"),
+        (("resync", "0" * 26), 2, "--since"),
+        (("resync", "0" * 26, "--since", "-1"), 2, "not a log id"),
+        (("resync", "0" * 26, "--since", "yesterday"), 2, "not a log id"),
+        (("resync", "0" * 26, "--since", "0"), 3, "no wake subscription"),
         (("unsubscribe", "0" * 26), 3, "no wake subscription"),
     ],
 )
@@ -86,5 +108,5 @@ def test_mistakes_are_explained(human: Shell, words: tuple[str, ...], code: int,
 
 
 def test_the_help_has_examples(human: Shell) -> None:
-    for verb in ("subscribe", "list", "show", "update", "unsubscribe", "resume", "rotate-key"):
+    for verb in ("subscribe", "list", "show", "update", "unsubscribe", "resume", "resync", "rotate-key"):
         assert f"wakeline wake {verb}" in human.run("wake", verb, "--help").out.partition("examples:")[2]

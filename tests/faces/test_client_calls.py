@@ -82,6 +82,7 @@ CAMEL: dict[str, Any] = {
     "harnessTarget": "a2a-webhook",
     "harnessTargetMetadata": {"url": "https://hooks.example.org/", "coalesceWindow": 5, "daemonSocketPath": "/run/x"},
     "sinceLogId": 5,
+    "epoch": "e",
     "mcpConnected": True,
 }
 GRANT = ("CAN_REPLY_TO", "@bob", "@alice")

@@ -228,15 +228,51 @@ POSITIONS = {
 }
 
 
+MANAGED = {"since_log_id": "sinceLogId", "epoch": "epoch"}  # the same in the wake protocol's spelling
+
+
+async def resync(agent: Agent, door: str, subscription_id: str, body: dict[str, Any], expect: int) -> Any:
+    """By either door; what they answer alike is spelled alike here."""
+    if door == "resource":
+        return await agent.call("POST", f"/v1/wake-subscriptions/{subscription_id}/resync", body, expect=expect)
+    spelled = {MANAGED[name]: value for name, value in body.items()}
+    asked = {"action": "resync", "subscriptionId": subscription_id, **spelled}
+    answer = await agent.call("POST", "/v1/manage-wake-subscription", asked, expect=expect)
+    return {"events_replayed": answer["eventsReplayed"], **answer} if "eventsReplayed" in answer else answer
+
+
 @pytest.mark.guarantee("G-RESYNC")
+@pytest.mark.parametrize("door", ["resource", "protocol"])
 @pytest.mark.parametrize(("body", "expect"), POSITIONS.values(), ids=POSITIONS.keys())
 async def test_a_position_is_judged_before_anything_is_replayed(
-    bob: Agent, receiver: Receiver, body: dict[str, Any], expect: int
+    bob: Agent, receiver: Receiver, body: dict[str, Any], expect: int, door: str
 ) -> None:
     made = await bob.subscribe(receiver.url())
-    answer = await bob.call("POST", f"/v1/wake-subscriptions/{made['subscription_id']}/resync", body, expect=expect)
+    answer = await resync(bob, door, made["subscription_id"], body, expect)
     if expect == 410:
         assert answer["error"]["details"]["unread"] == 0
     if "events_replayed" in answer:
         assert answer["clamped"] is (body["since_log_id"] > 0)
     assert receiver.requests == []
+
+
+@pytest.mark.guarantee("G-RESYNC")
+@pytest.mark.parametrize("door", ["resource", "protocol"])
+async def test_a_position_older_than_the_log_is_an_error_that_carries_the_unread_state(
+    waking: ServerProcess, ann: Agent, bob: Agent, receiver: Receiver, door: str
+) -> None:
+    made = await bob.subscribe(receiver.url())
+    sent = await ann.send(bob)
+    await ann.send(bob)
+    await requests(receiver, 2)
+
+    async def forgotten() -> bool:
+        pruned = await asyncio.to_thread(waking.call, "POST", "/v1/prune", {"keep": 0})
+        return bool(pruned.json()["first_log_id"] > sent["log_id"] + 1)
+
+    await until(forgotten)  # not before the matcher has stored how far it is
+    answer = await resync(bob, door, made["subscription_id"], {"since_log_id": sent["log_id"]}, 410)
+    assert answer["error"]["code"] == "POSITION_EXPIRED"
+    assert answer["error"]["details"]["unread"] == 2
+    await asyncio.sleep(0.3)
+    assert len(receiver.requests) == 2

@@ -181,3 +181,19 @@ async def test_there_is_no_other_resource(client: Speaker) -> None:
     async with connected(client.actor, client.era) as connection:
         with pytest.raises(MCPError, match="Resource not found"):
             await connection.read_resource("wakeline://inbox/@human")
+
+
+@pytest.mark.guarantee("G-RESYNC")
+async def test_resync_says_what_it_made_of_a_position(client: Speaker, alice: Actor, bob: Actor) -> None:
+    url = "https://hooks.example.org/wake"
+    asked = {"trigger": "SENT_TO_ME", "harnessTargetMetadata": {"url": url}}
+    made = await use(client, "manage_wake_subscription", action="subscribe", **asked)
+    sent = bob.send(alice)
+    one = {"action": "resync", "subscriptionId": made["subscriptionId"]}
+    since = {"sinceLogId": sent["log_id"] - 1, "epoch": sent["epoch"]}
+    replayed = await use(client, "manage_wake_subscription", **one, **since)
+    assert (replayed["eventsReplayed"], replayed["clamped"]) == (1, False)
+    future = await use(client, "manage_wake_subscription", **one, sinceLogId=2**50)
+    assert (future["eventsReplayed"], future["clamped"]) == (0, True)
+    gone = await refused(client, "EPOCH_CHANGED", "manage_wake_subscription", **one, sinceLogId=1, epoch="0ther")
+    assert gone["details"]["unread"] == 1

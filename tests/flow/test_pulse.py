@@ -32,12 +32,16 @@ def bridge(host: str, lease_until: int = NOW + 1) -> Bridge:
 
 PROVEN = session(BOB, host="h", levels='{"D4":"pass"}')
 HOOK = subscription(Target.WEBHOOK)
+PICKY = _replace(HOOK, filters='{"priority":"high"}', subscription_id="t")
 RUNG = subscription(Target.BRIDGE)
 
 CASES: dict[str, tuple[list[Any], bool]] = {
     "a webhook reaches its owner": ([HOOK], False),
     "but not when it is degraded": ([_replace(HOOK, status="degraded")], True),
     "nor when it asks for something else": ([_replace(HOOK, trigger=Trigger.HEARTBEAT_PULSE)], True),
+    "nor when it leaves out some mail": ([PICKY], True),
+    "another one for the rest is enough": ([PICKY, HOOK], False),
+    "a session that some mail wakes": ([_replace(RUNG, filters=PICKY.filters), PROVEN, bridge("h")], True),
     "MCP is a hint for who listens": ([subscription(Target.MCP)], True),
     "no route": ([], True),
     "a proven session whose host has a bridge": ([RUNG, PROVEN, bridge("h")], False),

@@ -264,11 +264,21 @@ def test_an_agent_that_connects_is_woken_for_its_mail() -> None:
 
 def test_who_has_said_how_to_be_woken_gets_no_default() -> None:
     world = picture()
-    made(world, BOB, priority="high")
+    made(world, BOB, Route(target="bridge-daemon"), priority="high")
     assert decide(world, EnsureDefault(BOB)) == [None]
     made(world, ALICE, trigger=Trigger.TASK_STATE_CHANGED)
     [default] = decide(world, EnsureDefault(ALICE))
     assert default is not None, "another trigger says nothing about mail"
+
+
+def test_a_webhook_for_some_mail_leaves_the_rest_to_the_default() -> None:
+    world = picture()
+    made(world, BOB, Route(target="a2a-webhook", url="https://hooks.example.org/wake"), priority="high")
+    first, again = decide(world, EnsureDefault(BOB, has_mcp=True), EnsureDefault(BOB, has_mcp=True))
+    assert first == again
+    assert (first.filters, first.target) == ("{}", "mcp-notifications")
+    made(world, ALICE, Route(target="a2a-webhook", url="https://hooks.example.org/wake"))
+    assert decide(world, EnsureDefault(ALICE)) == [None]
 
 
 def test_a_default_that_was_removed_does_not_come_back() -> None:

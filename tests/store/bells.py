@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from tests.store.builders import new_id
+from tests.store.builders import new_id, open_workspace
+from tests.store.places import SqlitePlace
 from wakeline.core.delivery import Delivery
 from wakeline.core.log import Workspace
 from wakeline.core.parcel import Accepted, Result
@@ -127,6 +128,12 @@ class Bell:
         """All of them, oldest first: also those that are done with."""
         found = await self.store.submit(Look(self.workspace.workspace_id, row.subscription_id))
         return sorted(found, key=lambda wake: wake.log_id)
+
+
+async def a_bell(place: SqlitePlace, **rules: Any) -> Bell:
+    """Where the test moves the clock."""
+    store = await place.open()
+    return Bell(store, await open_workspace(store, "@ann", "@bob", "@cat"), **rules)
 
 
 class Look(msgspec.Struct, frozen=True):

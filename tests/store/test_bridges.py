@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.store.bells import stored
 from tests.store.bridges import HOST, Host, mark
 from tests.store.builders import agent, bridge, send
 from tests.store.places import Place
@@ -457,6 +458,8 @@ async def test_mail_for_the_next_turn_is_told_in_it(host: Host) -> None:
     assert await host.outcomes() == [("triggered", None)]
     await host.observe(Injected(session.session_id, (told,), "t9"))
     assert await host.outcomes() == [("injected", "delivered")]
+    counted = await stored(host.bell, host.row)
+    assert (counted.rings, counted.confirmed, counted.latency_total) == (0, 0, 0)  # nobody was woken
 
 
 async def test_what_a_turn_was_told_does_not_ring_when_it_is_over(host: Host) -> None:

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from wakeline.core.subscription import Target
+
 LAST = "last"  # in the evidence of a turn's end: what the model said last, shown to the agent itself and to humans only
 
 
@@ -62,3 +64,9 @@ class DeliveryStep(msgspec.Struct, frozen=True, array_like=True, gc=False):
     step: str  # a rung of the ladder, or what happened between two of them
     attempt: int
     detail: str | None  # JSON
+
+
+def is_postponed(delivery: Delivery) -> bool:
+    """A replay that its session could not be told of yet.  It waits for its bridge, and keeps nothing else away."""
+    unclaimed = delivery.outcome is None and delivery.lease_owner is None and delivery.step == Step.QUEUED
+    return bool(delivery.replay) and unclaimed and delivery.target == Target.BRIDGE and delivery.reason is not None

@@ -117,6 +117,11 @@ def moment(instant: int) -> str:
     return to_datetime(instant).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def state_name(state: str) -> str:
+    """A task's state as the wake protocol spells it: `InputRequired`."""
+    return "".join(word.capitalize() for word in state.split("_"))
+
+
 def _digest(subscription_id: str, handle: str, content: Content, now: int) -> dict[str, Any]:
     window = max(0, now - content.since)
     return {

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from wakeline.core.bridge import Bridge, is_attended
-from wakeline.core.delivery import Delivery
+from wakeline.core.delivery import Delivery, is_postponed
 from wakeline.core.instant import SECOND
 from wakeline.core.session import REPEATED, Session, choose_session, exceeds_context, presence_of
 from wakeline.core.wake import Wake
@@ -70,6 +70,6 @@ def _outstanding(session_id: str, deliveries: Iterable[Delivery], rules: WakeRul
     ends = [
         delivery.created_at + rules.outstanding_seconds * SECOND
         for delivery in deliveries
-        if delivery.session_id == session_id and delivery.outcome is None
+        if delivery.session_id == session_id and delivery.outcome is None and not is_postponed(delivery)
     ]
     return max((end for end in ends if end > now), default=None)

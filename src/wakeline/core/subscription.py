@@ -67,8 +67,11 @@ class Subscription(msgspec.Struct, frozen=True, array_like=True, gc=False):
     rings: int = 0
     coalesced: int = 0
     window_used: int = 0  # microseconds, over all rings
-    latency_total: int = 0  # microseconds from the oldest event of a ring to its acceptance, over all rings
+    latency_total: int = (
+        0  # microseconds from the oldest event of a ring to its acceptance, over all that were confirmed
+    )
     latency_most: int = 0
+    confirmed: int = 0  # rings that arrived, as far as anybody can tell
 
 
 class SubscriptionKey(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -116,6 +119,10 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 parse_filters = msgspec.json.Decoder(Filters).decode
 parse_metadata = msgspec.json.Decoder(Metadata).decode
+
+
+def is_filtered(subscription: Subscription) -> bool:
+    return parse_filters(subscription.filters) != Filters()
 
 
 def canonical(filters: Filters) -> Filters:

@@ -178,7 +178,7 @@ _PRESENCE: dict[Presence, Why] = {
 MOST_UNSURE_RINGS = 2  # the first, and one more
 
 
-_REBUFFED = (Why.REFUSED, Why.NO_CONNECTION)
+REBUFFED = (Why.REFUSED, Why.NO_CONNECTION)
 
 
 def _sit_down(wake: Wake, seat: Seat | None, now: int) -> Verdict:
@@ -199,7 +199,7 @@ def _approach(wake: Wake, seat: Seat, now: int) -> Verdict:
     """There is a way into this session: may it be taken now?"""
     if seat.outstanding_until is not None:
         return Hold(Why.OUTSTANDING, seat.outstanding_until)
-    if wake.reason in _REBUFFED and now < (wake.until or 0) and seat.seen_at <= wake.updated_at:
+    if wake.reason in REBUFFED and now < (wake.until or 0) and seat.seen_at <= wake.updated_at:
         return Hold(Why(wake.reason), wake.until)  # nothing was heard of it since it said no
     if wake.unsure_at is not None and not _is_idle_since(seat, wake.unsure_at):
         return Hold(Why.UNSURE)

@@ -41,7 +41,7 @@ from wakeline.core.session import Session, is_beating, latest_resumable
 from wakeline.core.wake import WakeState
 from wakeline.core.waking import WakeRules, Why
 from wakeline.flow import evidence
-from wakeline.flow.plan import Stamp, open_deliveries, open_wakes, plan
+from wakeline.flow.plan import Stamp, is_ringing, open_wakes, plan
 
 _replace = msgspec.structs.replace
 
@@ -128,7 +128,7 @@ class Activate(msgspec.Struct, frozen=True):
             unread_since=min((one.created_at for one in unread), default=None),
             awake=is_awake(picture, self.handle, self.rules),
             quiet_until=quiet_until(principal.quiet, principal.dnd_until, picture.now),
-            ringing=any(open_deliveries(picture, one) for one in self.subscriptions),
+            ringing=any(is_ringing(picture, one) for one in self.subscriptions),
             dormancy=dormancy,
             mandate=picture.mandates.get(self.handle),
             covered=bool(mine) and not news,
@@ -194,7 +194,7 @@ class Activate(msgspec.Struct, frozen=True):
                 picture.put_wake(_replace(wake, state=WakeState.WAITING, poke_at=None, updated_at=picture.now))
         for subscription_id in sorted(theirs):
             plan(picture, subscription_id, self.wake_rules, self.stamp)
-        went_out = any(open_deliveries(picture, one) for one in theirs)
+        went_out = any(is_ringing(picture, one) for one in theirs)
         held = [wake.reason for one in theirs for wake in open_wakes(picture, one) if wake.reason is not None]
         tries = dormancy.tries + 1
         row = self._row(picture, Way.TRIGGER, None, tries)

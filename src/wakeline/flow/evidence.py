@@ -110,13 +110,15 @@ def is_wanted(picture: Picture, delivery: Delivery) -> bool:
 def confirm(picture: Picture, delivery: Delivery) -> None:
     """Count it, and move the subscription's cursor.  A replay, or a wake that was held, may lie behind it already."""
     subscription = picture.subscriptions[delivery.subscription_id]
-    latency = 0 if delivery.replay else max(0, picture.now - delivery.occurred_at)
-    counted = _replace(
-        subscription,
-        failures=0,
-        latency_total=subscription.latency_total + latency,
-        latency_most=max(subscription.latency_most, latency),
-    )
+    counted = _replace(subscription, failures=0)
+    if not delivery.replay and delivery.fence:  # what nobody claimed was told in a turn that had begun: it is no ring
+        latency = max(0, picture.now - delivery.occurred_at)
+        counted = _replace(
+            counted,
+            latency_total=subscription.latency_total + latency,
+            latency_most=max(subscription.latency_most, latency),
+            confirmed=subscription.confirmed + 1,
+        )
     picture.put_subscription(counted)
     cursor = cursor_of(picture, delivery)
     if delivery.log_id > cursor.last_sequence:

@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from wakeline.core import event
-from wakeline.core.instant import SECOND
+from wakeline.core.instant import SECOND, from_datetime
 from wakeline.core.log import LogEntry
 from wakeline.core.message import EVERYONE, ROLE_PREFIX
+from wakeline.core.row_data import GrantAdded, Misfit, NoticeAssigned, Pulsed, TaskStateChanged, read_row
 from wakeline.core.subscription import EventFacts, Filters, Subscription, Trigger, matches, parse_filters
 from wakeline.core.wake_queries import MatchedMessage
 from wakeline.core.waking import WakeRules
@@ -22,7 +23,6 @@ from wakeline.flow.match import Found
 
 _encode = msgspec.json.Encoder().encode
 _words = msgspec.json.Decoder(list[str]).decode
-_data = msgspec.json.Decoder(dict[str, Any]).decode
 
 # Rows that may end a hold: whatever their owner has open is planned again.
 ENDS_HOLDS = frozenset({"session.started", "session.changed", "session.ended", "agent.changed"})
@@ -95,34 +95,49 @@ def _addressed(addresses: Sequence[str], handle: str) -> str | None:
     return next((address.removeprefix(prefix) for address in addresses if address.startswith(prefix)), None)
 
 
-def occurrence(row: LogEntry) -> Occurrence | None:
+def occurrence(row: LogEntry) -> Occurrence | Misfit | None:
     """What this row is to those who ask for events that are no messages."""
-    data = _data(row.data) if row.data is not None else {}
-    match row.kind:
-        case "grant.added":
-            return _granted(row, data)
-        case "task.state_changed":
-            return _task_changed(row, data)
-        case "heartbeat.pulse":
-            payload = {"unread": data["unread"], "pulsedAt": event.moment(row.created_at)}
+    said = read_row(row)
+    match said:
+        case GrantAdded():
+            at = event.moment(row.created_at)
+            payload: dict[str, Any] = {"scope": said.scope, "grantedBy": said.owner, "grantedAt": at}
+            return _occurrence(row, Trigger.PERMISSION_GRANTED, event.PERMISSION_GRANTED, [said.grantee], payload)
+        case TaskStateChanged():
+            return _task_changed(row, said)
+        case Pulsed():
+            payload = {"unread": said.unread, "pulsedAt": event.moment(row.created_at)}
             return _occurrence(row, Trigger.HEARTBEAT_PULSE, event.HEARTBEAT_PULSE, [str(row.subject)], payload)
-        case "notice.assigned":
-            shown = {name: data.get(name) for name in ("noticeId", "title", "target", "handler", "deadline")}
-            return _occurrence(row, Trigger.NOTICE_ASSIGNED, event.NOTICE_ASSIGNED, [data["assignee"]], shown)
+        case NoticeAssigned():
+            return _assigned(row, said)
+        case Misfit():
+            return said
         case _:
             return None
 
 
-def _granted(row: LogEntry, data: dict[str, Any]) -> Occurrence:
-    payload = {"scope": data["scope"], "grantedBy": data["owner"], "grantedAt": event.moment(row.created_at)}
-    return _occurrence(row, Trigger.PERMISSION_GRANTED, event.PERMISSION_GRANTED, [data["grantee"]], payload)
-
-
-def _task_changed(row: LogEntry, data: dict[str, Any]) -> Occurrence:
-    names = ("taskId", "previousState", "newState", "originator", "assignee")
-    payload = {name: data.get(name) for name in names} | {"lastModifiedAt": event.moment(row.created_at)}
-    receivers = [data[name] for name in ("originator", "assignee") if data.get(name)]
+def _task_changed(row: LogEntry, said: TaskStateChanged) -> Occurrence:
+    payload = {
+        "taskId": said.task_id,
+        "previousState": event.state_name(said.previous_state),
+        "newState": event.state_name(said.new_state),
+        "originator": said.originator,
+        "assignee": said.assignee,
+        "lastModifiedAt": event.moment(row.created_at),
+    }
+    receivers = [said.originator] if said.assignee is None else [said.originator, said.assignee]
     return _occurrence(row, Trigger.TASK_STATE_CHANGED, event.TASK_STATE_CHANGED, receivers, payload)
+
+
+def _assigned(row: LogEntry, said: NoticeAssigned) -> Occurrence:
+    payload = {
+        "noticeId": said.notice_id,
+        "title": said.title[: event.SUBJECT_SHOWN],
+        "target": said.target,
+        "handler": said.handler,
+        "deadline": None if said.deadline is None else event.moment(from_datetime(said.deadline)),
+    }
+    return _occurrence(row, Trigger.NOTICE_ASSIGNED, event.NOTICE_ASSIGNED, [said.assignee], payload)
 
 
 def _occurrence(

@@ -9,6 +9,7 @@ from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
 from wakeline.core.records import Block, Grant
+from wakeline.core.row_data import GRANT_ADDED, GrantAdded
 from wakeline.errors import Forbidden, NotFound
 
 _replace = msgspec.structs.replace
@@ -55,8 +56,8 @@ class ChangeGrant(_Pair, frozen=True):
         if not self.granted:
             grant = _replace(grant, revoked_at=picture.now)
         picture.put_grant(grant)
-        kind = "grant.added" if self.granted else "grant.removed"
-        data = {"scope": self.scope, "grantee": self.grantee, "owner": self.owner}
+        kind = GRANT_ADDED if self.granted else "grant.removed"
+        data = GrantAdded(scope=self.scope, grantee=self.grantee, owner=self.owner).data()
         picture.append(kind, PRINCIPAL_STREAM + self.grantee, 0, self.caller.handle, self.owner, data)
         return grant
 

@@ -18,11 +18,10 @@ import msgspec
 
 from wakeline.core import coalescing
 from wakeline.core.allowance import bucket_name, take_wake
-from wakeline.core.delivery import Delivery, Outcome, Step
+from wakeline.core.delivery import Delivery, Outcome, Step, is_postponed
 from wakeline.core.event import Content, content_of, encode_event
 from wakeline.core.ids import derived
 from wakeline.core.instant import SECOND
-from wakeline.core.log import HOST_STREAM
 from wakeline.core.message import WakePolicy
 from wakeline.core.occurrence import encode_occurrence
 from wakeline.core.picture import Picture
@@ -35,7 +34,7 @@ from wakeline.core.wake import PLANNED, Wake, WakeState
 from wakeline.core.waking import Circumstances, Drop, Hold, Leave, Ring, Verdict, WakeRules, Why, decide_wake
 from wakeline.flow import evidence, subscribe
 from wakeline.flow.evidence import record
-from wakeline.flow.review import review
+from wakeline.flow.review import review, tell_bridge
 
 _replace = msgspec.structs.replace
 
@@ -73,7 +72,7 @@ def plan(picture: Picture, subscription_id: str, rules: WakeRules, stamp: Stamp)
     if subscription is None or subscription.status == SubscriptionStatus.RETIRED:
         return None
     for delivery in open_deliveries(picture, subscription_id):
-        review(picture, delivery)
+        review(picture, delivery, rules)
     if is_ringing(picture, subscription_id):
         _retime(picture, picture.subscriptions[subscription_id], None)  # its settlement plans again
         return None
@@ -112,7 +111,7 @@ def _opens_at(picture: Picture, subscription: Subscription, rules: WakeRules) ->
 
 
 def is_ringing(picture: Picture, subscription_id: str) -> bool:
-    return bool(open_deliveries(picture, subscription_id))
+    return any(not is_postponed(delivery) for delivery in open_deliveries(picture, subscription_id))
 
 
 def open_deliveries(picture: Picture, subscription_id: str) -> list[Delivery]:
@@ -227,7 +226,11 @@ def start_delivery(
     rules: WakeRules,
     stamp: Stamp,
 ) -> Planned | None:
-    delivery = make_delivery(picture, subscription, content_of(wakes), session_id, stamp, alone=wakes[0])
+    before = _failed_before(picture, subscription, wakes)
+    if before is None:
+        delivery = make_delivery(picture, subscription, content_of(wakes), session_id, stamp, alone=wakes[0])
+    else:
+        delivery = repeat(picture, before, stamp, {"retry_of": before.delivery_id})
     for wake in wakes:
         ringing = _replace(
             wake,
@@ -254,6 +257,39 @@ def start_delivery(
     if subscription.target not in stamp.claims:
         return None
     return Planned(claim(picture, delivery, rules, stamp), subscription)
+
+
+def _failed_before(picture: Picture, subscription: Subscription, wakes: list[Wake]) -> Delivery | None:
+    """What failed with exactly these events.  Its receiver may know of them all the same, so they keep their id.
+
+    What a degraded route held is brought out anew when it is resumed.
+    """
+    before = picture.deliveries.get(wakes[0].delivery_id or "")
+    if before is None or before.outcome != Outcome.FAILED or before.events != len(wakes):
+        return None
+    alike = all(wake.delivery_id == before.delivery_id and wake.reason != Why.DEGRADED for wake in wakes)
+    return before if alike and before.target == subscription.target != Target.BRIDGE else None
+
+
+def repeat(picture: Picture, before: Delivery, stamp: Stamp, detail: dict[str, object]) -> Delivery:
+    """A new delivery of the same event, byte by byte."""
+    again = _replace(
+        before,
+        delivery_id=derived(stamp.seed, before.delivery_id),
+        step=Step.QUEUED,
+        outcome=None,
+        reason=None,
+        attempts=0,
+        next_attempt_at=picture.now,
+        lease_owner=None,
+        lease_until=None,
+        fence=0,
+        steps=0,
+        created_at=picture.now,
+        settled_at=None,
+    )
+    record(picture, again, Step.QUEUED, detail)
+    return picture.deliveries[again.delivery_id]
 
 
 def make_delivery(
@@ -304,14 +340,6 @@ def make_delivery(
     if policy != WakePolicy.NEXT_TURN:  # then the bridge is there already, and asks
         tell_bridge(picture, delivery)
     return picture.deliveries[delivery.delivery_id]
-
-
-def tell_bridge(picture: Picture, delivery: Delivery) -> None:
-    """The doorbell of the bridge that has to ring."""
-    session = picture.sessions.get(delivery.session_id or "")
-    if session is not None and session.host is not None and delivery.target == Target.BRIDGE:
-        data = {"session_id": session.session_id}
-        picture.append("delivery.planned", HOST_STREAM + session.host, 0, SYSTEM, delivery.delivery_id, data)
 
 
 def claim(picture: Picture, delivery: Delivery, rules: WakeRules, stamp: Stamp) -> Delivery:

@@ -1,7 +1,8 @@
 """The heartbeat: a watchdog for receivers that nothing else would reach.  A pulse is a log row and nothing else.
 
-Who has a healthy push route is passed over, unless the diagnostic setting asks for everybody.  A session is one only
-while its host has a bridge that would ring in it.  MCP push does not count: it is a hint for who listens.
+Who has a healthy push route is passed over, unless the diagnostic setting asks for everybody.  A route with filters is
+none: nobody else would tell of the mail that they leave out.  A session is one only while its host has a bridge that
+would ring in it.  MCP push does not count: it is a hint for who listens.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from wakeline.core.bridge import is_attended
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import SYSTEM
+from wakeline.core.row_data import HEARTBEAT_PULSE, Pulsed
 from wakeline.core.seat import is_proven
 from wakeline.core.session import Session
-from wakeline.core.subscription import Subscription, SubscriptionStatus, Target, Trigger
+from wakeline.core.subscription import Subscription, SubscriptionStatus, Target, Trigger, is_filtered
 
 _replace = msgspec.structs.replace
 
@@ -40,8 +42,8 @@ class Pulse(msgspec.Struct, frozen=True):
                 continue
             picture.put_principal(_replace(principal, pulsed_at=picture.now))
             if self._needs_one(picture, handle, unread):
-                data = {"unread": unread}
-                picture.append("heartbeat.pulse", PRINCIPAL_STREAM + handle, 0, SYSTEM, handle, data)
+                data = Pulsed(unread=unread).data()
+                picture.append(HEARTBEAT_PULSE, PRINCIPAL_STREAM + handle, 0, SYSTEM, handle, data)
                 pulsed.append(handle)
         return pulsed
 
@@ -54,6 +56,8 @@ class Pulse(msgspec.Struct, frozen=True):
 
 def has_healthy_push(picture: Picture, subscription: Subscription) -> bool:
     if subscription.trigger != Trigger.SENT_TO_ME or subscription.status != SubscriptionStatus.ACTIVE:
+        return False
+    if is_filtered(subscription):
         return False
     if subscription.target == Target.BRIDGE:
         return any(_is_reached(picture, row) for row in picture.sessions.values() if row.handle == subscription.handle)

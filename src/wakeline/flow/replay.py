@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from wakeline.core import policy
-from wakeline.core.delivery import Delivery, Outcome, Step
+from wakeline.core.delivery import Delivery, Outcome
 from wakeline.core.event import Content
-from wakeline.core.ids import derived
 from wakeline.core.log import PRINCIPAL_STREAM
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
@@ -16,8 +15,8 @@ from wakeline.core.subscription import Subscription, SubscriptionStatus, Target
 from wakeline.core.wake import WakeState
 from wakeline.errors import Conflict, NotFound
 from wakeline.flow.amend import may_manage, require_plain, unknown
-from wakeline.flow.evidence import record
-from wakeline.flow.plan import Stamp, make_delivery, tell_bridge
+from wakeline.flow.plan import Stamp, make_delivery, repeat
+from wakeline.flow.review import tell_bridge
 
 _replace = msgspec.structs.replace
 
@@ -96,28 +95,14 @@ class Retry(msgspec.Struct, frozen=True):
         policy.admit(picture, self.caller)
         before = self._before(picture)
         owned(picture, self.caller, before.subscription_id)
-        again = _replace(
-            before,
-            delivery_id=derived(self.stamp.seed, before.delivery_id),
-            step=Step.QUEUED,
-            outcome=None,
-            reason=None,
-            attempts=0,
-            next_attempt_at=picture.now,
-            lease_owner=None,
-            lease_until=None,
-            fence=0,
-            steps=0,
-            created_at=picture.now,
-            settled_at=None,
-        )
-        record(picture, again, Step.QUEUED, {"retry_of": before.delivery_id, "by": self.caller.handle})
+        detail: dict[str, object] = {"retry_of": before.delivery_id, "by": self.caller.handle}
+        again = repeat(picture, before, self.stamp, detail)
         self._take_along(picture, before, again)
         tell_bridge(picture, again)
         stream = PRINCIPAL_STREAM + before.handle
         data = {"retry_of": before.delivery_id}
         picture.append("delivery.retried", stream, 0, self.caller.handle, again.delivery_id, data)
-        return picture.deliveries[again.delivery_id]
+        return again
 
     def _before(self, picture: Picture) -> Delivery:
         before = picture.deliveries.get(self.delivery_id)

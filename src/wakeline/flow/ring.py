@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from wakeline.core.delivery import Delivery, Outcome, Step
+from wakeline.core.delivery import Delivery, Outcome, Step, is_postponed
 from wakeline.core.instant import SECOND
 from wakeline.core.parcel import Absent, Accepted, Failed, Refused, Result, Uncertain
 from wakeline.core.picture import Needs, Picture
@@ -18,10 +18,10 @@ from wakeline.core.seat import does_queue
 from wakeline.core.session import Presence, Session, presence_of
 from wakeline.core.subscription import Subscription, Target
 from wakeline.core.wake import WakeState
-from wakeline.core.waking import WakeRules, Why, may_disturb
+from wakeline.core.waking import REBUFFED, WakeRules, Why, may_disturb
 from wakeline.flow import evidence
 from wakeline.flow.plan import Planned, Stamp, claim, plan
-from wakeline.flow.review import doubt, finish, skip
+from wakeline.flow.review import doubt, finish, postpone, skip
 from wakeline.flow.tend import admit_bridge
 
 _replace = msgspec.structs.replace
@@ -76,7 +76,7 @@ class ClaimRings(msgspec.Struct, frozen=True):
 
     def _may_ring(self, picture: Picture, delivery: Delivery, session: Session) -> bool:
         """Everything is looked at once more, just before ringing."""
-        if _is_reserved(picture, delivery, session.session_id):
+        if _is_reserved(picture, delivery, session.session_id) or _was_rebuffed(picture, delivery):
             return False
         presence = presence_of(session, picture.now, self.rules.presence_stale_seconds * SECOND)
         if not evidence.is_wanted(picture, delivery):
@@ -106,6 +106,12 @@ def _is_reserved(picture: Picture, delivery: Delivery, session_id: str) -> bool:
         and not is_waiting(other)
         for other in picture.deliveries.values()
     )
+
+
+def _was_rebuffed(picture: Picture, delivery: Delivery) -> bool:
+    """A replay that its session did not take: not again before its time."""
+    rebuffed = is_postponed(delivery) and delivery.reason in REBUFFED
+    return rebuffed and (delivery.next_attempt_at or 0) > picture.now
 
 
 class RingSettled(msgspec.Struct, frozen=True):
@@ -154,6 +160,8 @@ def _settle(picture: Picture, delivery: Delivery, result: Result, rules: WakeRul
             claimed = _claimed_at(delivery, rules)
             until = picture.now + rules.supervisor_seconds * SECOND if _just_heard(picture, delivery, rules) else later
             skip(picture, delivery, Why.NO_CONNECTION, WakeState.HELD, until, claimed)
+        case Refused() if delivery.replay:
+            postpone(picture, delivery, Why.REFUSED, later)
         case Refused():
             evidence.end(picture, delivery, Outcome.SKIPPED, result.reason, {"detail": result.detail})
             evidence.take_back(picture, delivery, WakeState.HELD, str(Why.REFUSED), later)

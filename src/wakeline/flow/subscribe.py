@@ -27,6 +27,7 @@ from wakeline.core.subscription import (
     Trigger,
     canonical,
     default_id,
+    is_filtered,
     match_keys,
     parse_filters,
     parse_metadata,
@@ -116,7 +117,7 @@ class EnsureDefault(msgspec.Struct, frozen=True):
         handle = principal.handle
         target = best_target(sessions_of(picture, handle), url=None, has_mcp=self.has_mcp)
         default = picture.subscriptions.get(default_id(self.workspace_id, handle))
-        if any(row.trigger == Trigger.SENT_TO_ME for row in subscriptions_of(picture, handle)):
+        if any(_says_how(row) for row in subscriptions_of(picture, handle)):
             return None if default is None else improve(picture, default, target)
         if default is not None:
             return None  # its owner removed it
@@ -132,6 +133,13 @@ class EnsureDefault(msgspec.Struct, frozen=True):
         )
         create(picture, row, handle)
         return row
+
+
+def _says_how(row: Subscription) -> bool:
+    """Whose sessions are to be woken by some mail only, or by none, has decided.  A webhook for some mail says nothing
+    of the rest, which nobody would hear of.
+    """
+    return row.trigger == Trigger.SENT_TO_ME and (row.target != Target.WEBHOOK or not is_filtered(row))
 
 
 def sessions_of(picture: Picture, handle: str) -> list[Session]:

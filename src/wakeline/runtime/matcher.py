@@ -7,11 +7,13 @@ go on.  What was matched in the transaction of its post (`flow/at_once.py`) is n
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 from wakeline.core.bridge_queries import AnsweredRings, ReadRings
 from wakeline.core.log import LogEntry
 from wakeline.core.queries import ConsumerCursor, WorkspaceById
+from wakeline.core.row_data import Misfit
 from wakeline.core.store import Store
 from wakeline.core.wake_queries import (
     AnySubscription,
@@ -23,10 +25,12 @@ from wakeline.core.wake_queries import (
     WakeRows,
 )
 from wakeline.core.waking import WakeRules
-from wakeline.flow.find import ENDS_HOLDS, cannot_ring, find_messages, find_occurrence, occurrence
+from wakeline.flow.find import ENDS_HOLDS, Occurrence, cannot_ring, find_messages, find_occurrence, occurrence
 from wakeline.flow.match import CONSUMER, Found, Match
 from wakeline.flow.observe import Replied
 from wakeline.flow.plan import Planned, Stamp
+
+_log = logging.getLogger(__name__)
 
 STRETCH = 100  # rows at a time; so short a stretch is read on the event loop
 
@@ -111,7 +115,9 @@ class Matcher:
 
     async def _find(self, workspace_id: int, row: LogEntry) -> list[Found]:
         what = occurrence(row)
-        if what is None:
+        if isinstance(what, Misfit):
+            _log.warning("row %d (%s) of the log wakes nobody: %s", what.log_id, what.kind, what.why)
+        if not isinstance(what, Occurrence):
             return []
         found = []
         for handle in what.receivers:

@@ -25,7 +25,7 @@ from wakeline.core.wake_queries import (
 )
 from wakeline.errors import Forbidden, NotFound
 from wakeline.flow.amend import may_manage, unknown
-from wakeline.flow.find import find_messages, find_occurrence, occurrence
+from wakeline.flow.find import Occurrence, find_messages, find_occurrence, occurrence
 from wakeline.flow.match import Found
 from wakeline.flow.plan import Stamp
 from wakeline.flow.replay import Resync, Retry
@@ -146,7 +146,11 @@ class Deliveries:
             stretch = WakeRows(caller.workspace_id, start, min(until, start + PAGE))
             for row in await self._context.store.read(stretch):
                 what = occurrence(row)
-                if what is None or what.trigger != subscription.trigger or subscription.handle not in what.receivers:
+                if (
+                    not isinstance(what, Occurrence)
+                    or what.trigger != subscription.trigger
+                    or subscription.handle not in what.receivers
+                ):
                     continue
                 anywhere = msgspec.structs.replace(subscription, from_log_id=0)
                 for found in find_occurrence(what, subscription.handle, [anywhere]):

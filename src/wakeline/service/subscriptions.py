@@ -241,7 +241,7 @@ def _metrics(row: Subscription) -> wire.WakeMetrics:
         rings=row.rings,
         coalesced=row.coalesced,
         window_used_seconds=row.window_used / SECOND,
-        latency_average_seconds=row.latency_total / row.rings / SECOND if row.rings else None,
+        latency_average_seconds=row.latency_total / row.confirmed / SECOND if row.confirmed else None,
         latency_most_seconds=row.latency_most / SECOND,
     )
 

@@ -97,12 +97,13 @@ class WakeProtocol:
     async def _resync(self, caller: Caller, request: wire.ManageWake) -> wire.ManagedWake:
         if isinstance(request.since_log_id, UnsetType):
             raise _missing("sinceLogId", "resync")
-        asked = wire.Resync(since_log_id=request.since_log_id)
+        asked = wire.Resync(since_log_id=request.since_log_id, epoch=request.epoch)
         done = await self._deliveries.resync(caller, _id(request), asked)
         return wire.ManagedWake(
             subscription_id=done.subscription_id,
             events_replayed=done.events_replayed,
             last_log_id=done.last_log_id,
+            clamped=done.clamped,
         )
 
 

@@ -40,6 +40,7 @@ Limit = Annotated[int, Meta(ge=1, le=500)]
 LogPosition = Annotated[
     str, Meta(max_length=64, extra_json_schema={"pattern": r"^(0|[a-z0-9]{1,32}-[0-9]{1,18})$", "examples": ["0"]})
 ]
+Epoch = Annotated[str, Meta(pattern=r"^[a-z0-9]{1,32}$(?!\n)")]
 InboxPage = Annotated[str, Meta(max_length=64, extra_json_schema={"pattern": r"^[0-3]\.[0-2]\.[0-9]{1,18}$"})]
 # An instant in an answer, and one in a request.
 Instant = Annotated[datetime, Meta(tz=True)]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from wakeline.wire.common import Answer, Handle, Id, Instant, Limit, Query, Request
+from wakeline.wire.common import Answer, Epoch, Handle, Id, Instant, Limit, Query, Request
 
 DeliveryOutcome = Literal["delivered", "skipped", "failed", "unknown", "open"]
 
@@ -60,7 +60,7 @@ class Deliveries(Answer, frozen=True):
 
 class Resync(Request, frozen=True):
     since_log_id: Annotated[int, Meta(ge=0, le=2**53)]
-    epoch: Annotated[str, Meta(pattern=r"^[a-z0-9]{1,32}$(?!\n)")] | None = None
+    epoch: Epoch | None = None
 
 
 class Resynced(Answer, frozen=True):

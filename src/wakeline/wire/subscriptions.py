@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from wakeline.wire.common import (
     HANDLE_PATTERN,
     Answer,
+    Epoch,
     Handle,
     Id,
     Instant,
@@ -198,6 +199,7 @@ class ManageWake(Request, frozen=True, rename=_NAMES):
     harness_target: HarnessTarget | UnsetType = UNSET
     harness_target_metadata: ManagedMetadata = ManagedMetadata()
     since_log_id: Annotated[int, Meta(ge=0, le=2**53)] | UnsetType = UNSET
+    epoch: Epoch | None = None
     mcp_connected: bool = False
 
 
@@ -225,3 +227,4 @@ class ManagedWake(Answer, frozen=True, rename="camel"):
     subscriptions: list[ManagedState] | UnsetType = UNSET
     events_replayed: int | UnsetType = UNSET
     last_log_id: int | UnsetType = UNSET
+    clamped: bool | UnsetType = UNSET

@@ -74,6 +74,7 @@ INDEX = {
     "wake update": ("wake", "change what wakes, or by which route"),
     "wake unsubscribe": ("wake", "remove a wake subscription"),
     "wake resume": ("wake", "try a degraded route again"),
+    "wake resync": ("wake", "replay what is unread since a position"),
     "wake rotate-key": ("wake", "make a new signing key, and print it once"),
     "seat claude-code": ("seat", "serve a Claude Code session: the tools, and the doorbell"),
     "seat hook": ("seat", "wait for the doorbell, as a hook of a Claude Code without an inbox socket"),

@@ -33,6 +33,14 @@ def _window(text: str) -> int | str:
         raise ArgumentTypeError(f"{text!r} is not a duration such as 30s, 5m or 0s, nor 'default'") from None
 
 
+def _since(text: str) -> tuple[int, str | None]:
+    """The log id, and the history that it belongs to, if a position names it."""
+    epoch, _, number = text.rpartition("-")
+    if not number.isdecimal() or text.startswith("-"):
+        raise ArgumentTypeError(f"{text!r} is not a log id, nor a position such as k3f9-120")
+    return int(number), epoch or None
+
+
 def _id_argument(parser: ArgumentParser) -> None:
     parser.add_argument("subscription_id", metavar="ID", help="as 'wake list' shows it")
 
@@ -80,6 +88,12 @@ def _list_arguments(parser: ArgumentParser) -> None:
     add("--of", type=handle, metavar="@NAME", help="only theirs (for humans; agents see their own)")
     add("--limit", type=int, metavar="N", help="at most so many (default: 100)")
     add("--after", metavar="PLACE", help="go on where the last page ended")
+
+
+def _resync_arguments(parser: ArgumentParser) -> None:
+    _id_argument(parser)
+    since = "the last log id that was seen (0: all that is kept), or a position, which names its history too"
+    parser.add_argument("--since", type=_since, metavar="POSITION", required=True, help=since)
 
 
 def _filters(given: Namespace) -> dict[str, Any] | None:
@@ -209,6 +223,21 @@ def resume(context: Context) -> int:
     return context.show(answer, lambda said: f"{said['subscription_id']} is {said['status']}")
 
 
+def resync(context: Context) -> int:
+    given = context.arguments
+    since_log_id, epoch = given.since
+    answer = context.call(calls.resync(given.subscription_id, since_log_id, epoch=epoch))
+    return context.show(answer, _resynced_view)
+
+
+def _resynced_view(answer: dict[str, Any]) -> str:
+    count, last = answer["events_replayed"], answer["last_log_id"]
+    events = f"{count} event{'' if count == 1 else 's'}"
+    said = f"replayed {events} as {answer['delivery_id']}" if count else "nothing to replay"
+    clamped = "\nthat position lies in the future: it was taken for the end of the log" if answer["clamped"] else ""
+    return f"{said}; the log ends at {last}{clamped}"
+
+
 def rotate_key(context: Context) -> int:
     return context.show(context.call(calls.rotate_wake_key(context.arguments.subscription_id)), _rotated_view)
 
@@ -261,6 +290,12 @@ COMMANDS = {
         unsubscribe, arguments=_id_argument, usage="ID", examples=(f"wakeline wake unsubscribe {ID}",)
     ),
     "wake resume": Command(resume, arguments=_id_argument, usage="ID", examples=(f"wakeline wake resume {ID}",)),
+    "wake resync": Command(
+        resync,
+        arguments=_resync_arguments,
+        usage="ID --since POSITION",
+        examples=(f"wakeline wake resync {ID} --since 120", f"wakeline wake resync {ID} --since 0"),
+    ),
     "wake rotate-key": Command(
         rotate_key, arguments=_id_argument, usage="ID", examples=(f"wakeline wake rotate-key {ID}",)
     ),

@@ -121,7 +121,8 @@ class ManageWakeSubscription(Arguments, frozen=True, rename="camel"):
     ) = None
     harness_target: HarnessTarget | None = None
     harness_target_metadata: Annotated[dict[str, Any], Meta(description="url, coalesceWindow (s)")] | None = None
-    since_log_id: int | None = None
+    since_log_id: Annotated[int, Meta(description="resync: the last logId you saw")] | None = None
+    epoch: Annotated[str, Meta(description="before the '-' of a position")] | None = None
 
     def given(self) -> dict[str, Any]:
         """In the wake protocol's own spelling."""

@@ -35,6 +35,10 @@ asked_deliveries AS MATERIALIZED (
       SELECT * FROM deliveries WHERE subscription_id = asked.subscription_id AND outcome IS NULL OFFSET 0) d
     WHERE d.workspace_id = :workspace_id
   UNION SELECT d.*
+    FROM plan_wakes w
+    CROSS JOIN LATERAL (SELECT * FROM deliveries WHERE delivery_id = w.delivery_id OFFSET 0) d
+    WHERE w.delivery_id IS NOT NULL AND d.outcome = 'failed' AND d.target <> 'bridge-daemon'
+  UNION SELECT d.*
     FROM plan_subscriptions k
     JOIN asked_sessions s ON s.handle = k.handle
     CROSS JOIN LATERAL (

@@ -9,4 +9,4 @@ ON CONFLICT (subscription_id) DO UPDATE SET
   excluded.updated_at, rung_at = excluded.rung_at, first_queued_at = excluded.first_queued_at, flush_at =
   excluded.flush_at, events = excluded.events, rings = excluded.rings, coalesced = excluded.coalesced,
   window_used = excluded.window_used, latency_total = excluded.latency_total, latency_most =
-  excluded.latency_most
+  excluded.latency_most, confirmed = excluded.confirmed
