@@ -223,6 +223,19 @@ def test_a_budget_is_taken_one_by_one_and_refills_evenly() -> None:
     assert isinstance(take_wake(bucket, 1, "@bob", 60, NOW - 60 * SECOND), Bucket)  # the clock was set back
 
 
+@given(st.integers(1, 1000), st.integers(0, 999_999), st.integers(0, 4000), st.integers(0, 999_999))
+def test_a_used_up_budget_names_the_same_instant_whenever_it_is_asked(
+    per_hour: int, level: int, seconds: int, more: int
+) -> None:
+    bucket = Bucket(1, "wake:@bob", level, NOW)
+    due = take_wake(bucket, 1, "@bob", per_hour, NOW)
+    assert isinstance(due, int)
+    assert take_wake(bucket, 1, "@bob", per_hour, due - 1) == due
+    assert isinstance(take_wake(bucket, 1, "@bob", per_hour, due), Bucket)
+    later = take_wake(bucket, 1, "@bob", per_hour, NOW + seconds * SECOND + more)
+    assert later == due or (isinstance(later, Bucket) and due <= NOW + seconds * SECOND + more)
+
+
 CURSOR = Cursor(1, "c", "log", "", 10, "d10", NOW, "an error", NOW)
 
 

@@ -24,8 +24,6 @@ from wakeline.core.wake_queries import (
     DueSubscriptions,
     LeasedDeliveries,
     OpenSubscriptions,
-    StrandedSubscriptions,
-    UnconnectedSubscriptions,
 )
 from wakeline.core.waking import WakeRules
 from wakeline.errors import Unavailable, WakelineError
@@ -36,6 +34,7 @@ from wakeline.flow.observe import Poke
 from wakeline.flow.plan import Planned, Stamp
 from wakeline.flow.ring import Lapse
 from wakeline.runtime.matcher import Matcher
+from wakeline.runtime.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +69,7 @@ class Waker:
         self._hint = hint
         self._monotonic = monotonic
         self._matcher = Matcher(store, rules, self._stamp, self._carry_all)
+        self._supervisor = Supervisor(store, rules, self._flush_all)
         self._pending: set[int] = {0}
         self._loop = asyncio.get_running_loop()
         self._ring = asyncio.Event()
@@ -161,16 +161,11 @@ class Waker:
         return True
 
     async def _supervise(self) -> bool:
-        """What no timer knows of is looked at again all the same."""
+        """What no timer knows of is looked at again all the same, and first of all at the start."""
+        await self._supervisor.look()
         await asyncio.sleep(self._rules.supervisor_seconds)
         await self._matcher.save()
-        for rows in (await self._store.read(StrandedSubscriptions(AT_ONCE)), await self._unconnected()):
-            await self._flush_all(rows)
         return True
-
-    async def _unconnected(self) -> list[Due]:
-        rows = await self._store.read(UnconnectedSubscriptions(AT_ONCE))
-        return [row for row in rows if (row.workspace_id, row.handle) in self._handles]
 
     async def _attend(self, workspace_id: int, handle: str) -> None:
         try:
