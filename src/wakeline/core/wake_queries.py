@@ -138,6 +138,15 @@ class LeasedDeliveries(Query[Due], frozen=True):
     row = Due
 
 
+class DistantDeliveries(Query[Due], frozen=True):
+    """Whose time lies further ahead than any wait."""
+
+    target: str
+    after: int
+    limit: int
+    row = Due
+
+
 class UnrungSubscriptions(Query[Unrung], frozen=True):
     """Those with something to ring, in the order of their ids."""
 

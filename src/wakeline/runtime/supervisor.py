@@ -4,6 +4,9 @@ Whoever ends a hold rings a doorbell, and a hold that ends by itself has a time.
 setting may have changed while nobody ran.  So every subscription with something to ring is planned again from time to
 time: all of them at the start, then some in every round, in turn, so that nobody is passed over however many there are.
 Planning what must still wait changes nothing.
+
+The clock may be set back, too, and every time that was written before lies too far ahead then.  A plan makes new ones;
+deliveries that are under way are looked for.
 """
 
 from __future__ import annotations
@@ -13,11 +16,15 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from wakeline.core.instant import SECOND
 from wakeline.core.store import Store
-from wakeline.core.wake_queries import Due, UnrungSubscriptions
+from wakeline.core.subscription import Target
+from wakeline.core.wake_queries import DistantDeliveries, Due, UnrungSubscriptions
 from wakeline.core.waking import WakeRules
+from wakeline.flow import retime
+from wakeline.flow.retime import Retime
 
 AT_ONCE = 100
 PAGES = 10  # of one round
+CARRIED = (Target.WEBHOOK, Target.MCP, Target.BRIDGE)
 
 Flush = Callable[[Sequence[Due]], Awaitable[None]]
 
@@ -31,8 +38,20 @@ class Supervisor:
         self._seen_all = False
 
     async def look(self) -> None:
+        for target in CARRIED:
+            await self._put_right(target)
         for _ in range(PAGES if self._seen_all else sys.maxsize):
             if not await self._look_at_page():
+                return
+
+    async def _put_right(self, target: Target) -> None:
+        for _ in range(PAGES):
+            after = retime.latest(self._rules, await self._store.now())
+            rows = await self._store.read(DistantDeliveries(target, after, AT_ONCE))
+            for workspace_id in {row.workspace_id for row in rows}:
+                theirs = tuple(row.row_id for row in rows if row.workspace_id == workspace_id)
+                await self._store.submit(Retime(workspace_id, theirs, self._rules))
+            if len(rows) < AT_ONCE:
                 return
 
     async def _look_at_page(self) -> bool:
