@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from typing import Any
 
 from tests.store.builders import new_id
@@ -36,7 +35,7 @@ class Notes:
 
 def pack(planned: Planned, **fields: Any) -> Parcel:
     delivery, subscription = planned.delivery, planned.subscription
-    said: dict[str, Any] = {"timeout": timedelta(seconds=10), "handle": delivery.handle, **fields}
+    said: dict[str, Any] = {"handle": delivery.handle, **fields}
     return Parcel(
         delivery.delivery_id,
         delivery.event_id,

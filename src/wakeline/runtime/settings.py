@@ -310,7 +310,7 @@ def _check_networks(texts: tuple[str, ...]) -> None:
 
 
 def _require_time_to_settle(settings: Settings, origins: Mapping[str, str]) -> None:
-    """An attempt that could outlive its lease is never made, so no webhook would ever be sent."""
+    """What outlives its lease is sent once more while it is still under way, and its own result counts for nothing."""
     needed = math.ceil(settings.webhook_timeout_seconds) + SETTLING_SECONDS
     if needed > settings.lease_seconds:
         why = (

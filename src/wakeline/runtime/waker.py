@@ -39,7 +39,6 @@ from wakeline.runtime.supervisor import Supervisor
 _log = logging.getLogger(__name__)
 
 AT_ONCE = 100
-CARRIED = 256
 TICK_SECONDS = 1.0
 AGAIN_SECONDS = 1.0
 
@@ -74,7 +73,6 @@ class Waker:
         self._loop = asyncio.get_running_loop()
         self._ring = asyncio.Event()
         self._timer = asyncio.Event()
-        self._carrying = asyncio.Semaphore(CARRIED)
         self._group: asyncio.TaskGroup | None = None
         self._handles: set[tuple[int, str]] = set()  # receivers with a connection to this node
         self._ring.set()
@@ -232,28 +230,28 @@ class Waker:
         """What we shall probably have to bring out in a moment."""
         for one in planned:
             adapter = self._adapters[one.delivery.target]
-            if isinstance(adapter, Prepares) and not self._carrying.locked():
+            if isinstance(adapter, Prepares):
                 adapter.prepare(self._pack(one))
 
     def _carry_all(self, planned: Sequence[Planned]) -> None:
         for one in planned:
             if self._group is not None:
                 adapter = self._adapters[one.delivery.target]
-                if isinstance(adapter, Prepares) and not self._carrying.locked():
+                if isinstance(adapter, Prepares):
                     adapter.release(one.delivery.delivery_id)
                 self._group.create_task(self._carry(one))
 
     async def _carry(self, planned: Planned | None) -> None:
-        """Bring it out, settle it, and go on with what its settlement has planned."""
+        """Bring it out, settle it, and go on with what its settlement has planned.
+
+        Nobody waits for a turn here: what is scarce on a route, its adapter shares out, by receiver.
+        """
         while planned is not None:
             claimed = self._monotonic()
-            async with self._carrying:
-                parcel = self._pack(planned)
-                if self._monotonic() + parcel.timeout.total_seconds() > claimed + self._rules.lease_seconds:
-                    return  # it waited here too long: whoever claims it next has its whole lease
-                if parcel.target != Target.MCP and parcel.attempt == 1 and not parcel.callback:
-                    self._hint(parcel)
-                result = await self._deliver(parcel, planned.delivery.target)
+            parcel = self._pack(planned)
+            if parcel.target != Target.MCP and parcel.attempt == 1 and not parcel.callback:
+                self._hint(parcel)
+            result = await self._deliver(parcel, planned.delivery.target)
             planned = await self._settle(planned, result, claimed)
         self._timer.set()
 
