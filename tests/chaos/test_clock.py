@@ -7,13 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.store.bells import Bell
 from tests.store.builders import agent, inbox, log_of, open_workspace, send, unread
 from tests.store.places import SqlitePlace
+from tests.store.wakers import Notes, until, waking
 from wakeline.core import guardrail
+from wakeline.core.delivery import Delivery
 from wakeline.core.guardrail import Guardrails
 from wakeline.core.instant import SECOND
+from wakeline.core.parcel import Failed
 from wakeline.core.queries import MessageFor
 from wakeline.core.records import Bucket
+from wakeline.core.subscription import Target
 from wakeline.errors import RateLimited
 from wakeline.flow.ack import AckMessages, MarkSeen
 
@@ -85,6 +90,30 @@ async def test_a_young_row_is_not_pruned_because_an_older_one_follows_it(place: 
     await send(store, ann, "@bob")
     await store.prune(workspace.workspace_id, before=place.now + YEAR - HOUR, keep=None)
     assert young.log_id in [entry.log.log_id for entry in await log_of(store, workspace)]
+
+
+async def _waiting(bell: Bell) -> list[Delivery]:
+    """For another attempt."""
+    return [row for row in await bell.deliveries(outcome="open") if row.lease_owner is None]
+
+
+@pytest.mark.guarantee("G-WAKE-CLOCK")
+async def test_every_message_wakes_whatever_the_clock_does(place: SqlitePlace) -> None:
+    """The first attempt of each fails, so that a retry is under way at every step."""
+    store = await place.open()
+    workspace = await open_workspace(store, "@ann", "@bob")
+    bell = Bell(store, workspace, at_once=False)
+    await bell.subscribe("@bob", coalesce_window=0)
+    notes = Notes(Failed("server_error", "HTTP 500"))
+    async with waking(store, {Target.WEBHOOK: notes}, supervisor_seconds=0, wake_budget_per_hour=1000):
+        for step in STEPS:
+            await send(store, agent(workspace, "@ann"), "@bob")
+            first = await notes.next()
+            await until(lambda: _waiting(bell))
+            place.now += step
+            place.now += 2 * SECOND  # and it goes on
+            again = await notes.next()
+            assert (again.delivery_id, again.body, again.attempt) == (first.delivery_id, first.body, 2)
 
 
 RAILS = Guardrails(rate_per_second=10, rate_burst=5)

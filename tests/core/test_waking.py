@@ -105,6 +105,9 @@ CASES: dict[str, tuple[Wake, Circumstances, Verdict]] = {
     "a failed one waits for its time": (
         wake(**FAILED, until=NOW + 5), facts(HOOK), Hold(Why.FAILED, NOW + 5),
     ),
+    "but not for one of a clock that was set back": (
+        wake(**FAILED, until=NOW + HOUR + 5, updated_at=NOW + HOUR), facts(HOOK), Ring(),
+    ),
     "a failed one is tried again": (wake(**FAILED, until=NOW), facts(HOOK), Ring()),
     "a failed one that is old is left": (
         wake(**FAILED, until=NOW, occurred_at=NOW - HOUR - 1), facts(HOOK), Leave(Why.TOO_OLD),
@@ -141,6 +144,15 @@ CASES: dict[str, tuple[Wake, Circumstances, Verdict]] = {
     "seen idle without it, it rings once more": (
         wake(unsure_at=NOW, rings=1), facts(BRIDGE, seat=seat(seen_at=NOW + 1)), Ring("x"),
     ),
+    "also if it became unsure by a clock that was set back": (
+        wake(unsure_at=NOW + HOUR, rings=1), facts(BRIDGE, seat=seat(seen_at=NOW)), Ring("x"),
+    ),
+    "unless it may have been seen before it was rung": (
+        wake(unsure_at=NOW + HOUR // 4, rings=1), facts(BRIDGE, seat=seat(seen_at=NOW)), Hold(Why.UNSURE),
+    ),
+    "or was not heard of since": (
+        wake(unsure_at=NOW + HOUR, rings=1), facts(BRIDGE, seat=seat(seen_at=NOW + HOUR - 1)), Hold(Why.UNSURE),
+    ),
     "and then it is left": (wake(unsure_at=NOW, rings=2), facts(BRIDGE, seat=seat(seen_at=NOW + 1)), Leave(Why.UNSURE)),
     "who said no is not asked again at once": (
         wake(reason=str(Why.REFUSED), until=NOW + 9, updated_at=NOW), facts(BRIDGE, seat=seat(seen_at=NOW)),
@@ -149,6 +161,10 @@ CASES: dict[str, tuple[Wake, Circumstances, Verdict]] = {
     "but when it was heard of again": (
         wake(reason=str(Why.REFUSED), until=NOW + 9, updated_at=NOW), facts(BRIDGE, seat=seat(seen_at=NOW + 1)),
         Ring("x"),
+    ),
+    "or when it said so by a clock that was set back": (
+        wake(reason=str(Why.REFUSED), until=NOW + HOUR + 9, updated_at=NOW + HOUR),
+        facts(BRIDGE, seat=seat(seen_at=NOW - 1)), Ring("x"),
     ),
     "or when the time is over": (
         wake(reason=str(Why.NO_CONNECTION), until=NOW, updated_at=NOW), facts(BRIDGE), Ring("x"),
@@ -221,6 +237,19 @@ def test_a_budget_is_taken_one_by_one_and_refills_evenly() -> None:
     assert take_wake(bucket, 1, "@bob", 60, NOW) == NOW + 60 * SECOND
     assert isinstance(take_wake(bucket, 1, "@bob", 60, NOW + 60 * SECOND), Bucket)
     assert isinstance(take_wake(bucket, 1, "@bob", 60, NOW - 60 * SECOND), Bucket)  # the clock was set back
+
+
+@given(st.integers(1, 1000), st.integers(0, 999_999), st.integers(0, 4000), st.integers(0, 999_999))
+def test_a_used_up_budget_names_the_same_instant_whenever_it_is_asked(
+    per_hour: int, level: int, seconds: int, more: int
+) -> None:
+    bucket = Bucket(1, "wake:@bob", level, NOW)
+    due = take_wake(bucket, 1, "@bob", per_hour, NOW)
+    assert isinstance(due, int)
+    assert take_wake(bucket, 1, "@bob", per_hour, due - 1) == due
+    assert isinstance(take_wake(bucket, 1, "@bob", per_hour, due), Bucket)
+    later = take_wake(bucket, 1, "@bob", per_hour, NOW + seconds * SECOND + more)
+    assert later == due or (isinstance(later, Bucket) and due <= NOW + seconds * SECOND + more)
 
 
 CURSOR = Cursor(1, "c", "log", "", 10, "d10", NOW, "an error", NOW)

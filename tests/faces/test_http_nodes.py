@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import asyncio
+import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -10,6 +13,7 @@ from pathlib import Path
 import pytest
 from cryptography.fernet import Fernet
 
+from tests.adapters.receivers import OK, Got, Receiver, answers, status
 from tests.databases import fresh_postgres
 from tests.faces.http_calls import Actor, new_agent, new_name, operator
 from tests.faces.listener import Listener
@@ -24,8 +28,8 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     home, key = tmp_path_factory.mktemp("nodes"), Fernet.generate_key().decode()
     with (
         fresh_postgres() as url,
-        ServerProcess(home / "one", database=url, key=key) as one,
-        ServerProcess(home / "two", database=url, key=key) as two,
+        ServerProcess(home / "one", database=url, key=key, webhook_allow="127.0.0.0/8") as one,
+        ServerProcess(home / "two", database=url, key=key, webhook_allow="127.0.0.0/8") as two,
     ):
         yield one, two
 
@@ -119,3 +123,33 @@ def test_a_workspace_made_at_one_node_is_served_by_the_other(nodes: Nodes) -> No
         operator(one, name).send(agent, body="hello over there")
         stream.take_until("hello over there")
     assert at(two, agent).unread() == ["hello over there"]
+
+
+@pytest.mark.guarantee("G-WAKE-ONCE")
+async def test_what_is_posted_at_either_node_wakes_once(nodes: Nodes) -> None:
+    """Both of them match, plan and send; the first attempt of each fails, so that both look for the next."""
+    one, two = nodes
+    alice = await asyncio.to_thread(new_agent, one, "alice")
+    bobs = [await asyncio.to_thread(new_agent, node, "bob") for node in (one, two) for _ in range(4)]
+    failed: set[str] = set()
+
+    async def fail_once(got: Got, writer: asyncio.StreamWriter) -> None:
+        event = json.loads(got.body)["eventId"]
+        await answers(OK if event in failed else status(503))(got, writer)
+        failed.add(event)
+
+    async with Receiver(fail_once) as receiver:
+        for bob in bobs:
+            metadata = {"url": receiver.url(), "coalesce_window": 0}
+            asked = {"trigger": "SENT_TO_ME", "harness_target_metadata": metadata}
+            await asyncio.to_thread(bob.post, "/v1/wake-subscriptions", **asked)
+        for n, bob in enumerate(bobs):
+            await asyncio.to_thread(at(nodes[n % 2], alice).send, bob, body=f"text {n}")
+        await asyncio.to_thread(eventually, lambda: all(outcomes(bob) == ["delivered"] for bob in bobs))
+        requests = [got.body for got in receiver.requests]
+    assert len(requests) == 2 * len(bobs)
+    assert Counter(requests) == dict.fromkeys(requests, 2)
+
+
+def outcomes(actor: Actor) -> list[str | None]:
+    return [row["outcome"] for row in actor.get("/v1/deliveries")["deliveries"]]

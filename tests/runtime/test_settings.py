@@ -141,3 +141,20 @@ def test_ranges_are_read_and_checked(environ: dict[str, str]) -> None:
         with pytest.raises(InvalidArgument) as caught:
             load({}, environ)
         assert caught.value.code == "SETTING_INVALID"
+
+
+@pytest.mark.parametrize(("timeout", "lease"), [("300", None), ("25.5", None), ("30", "30"), ("11", "15")])
+def test_an_attempt_that_could_outlive_its_lease_is_refused(
+    environ: dict[str, str], timeout: str, lease: str | None
+) -> None:
+    environ["WAKELINE_WEBHOOK_TIMEOUT_SECONDS"] = timeout
+    with pytest.raises(InvalidArgument, match="lease_seconds must be") as caught:
+        load({"lease_seconds": lease}, environ)
+    assert caught.value.code == "SETTING_INVALID"
+    assert "'webhook_timeout_seconds' (environment WAKELINE_WEBHOOK_TIMEOUT_SECONDS)" in caught.value.message
+
+
+@pytest.mark.parametrize(("timeout", "lease"), [("10", "15"), ("25", "30"), ("300", "305"), ("0.5", "15")])
+def test_an_attempt_that_fits_into_its_lease_is_taken(environ: dict[str, str], timeout: str, lease: str) -> None:
+    environ |= {"WAKELINE_WEBHOOK_TIMEOUT_SECONDS": timeout, "WAKELINE_LEASE_SECONDS": lease}
+    assert load({}, environ)[0].lease_seconds == int(lease)

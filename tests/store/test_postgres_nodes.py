@@ -8,15 +8,20 @@ import asyncpg
 import pytest
 
 from tests.databases import until_alone
-from tests.store.builders import HOUR, agent, human, log_of, open_workspace, post, send, unread
+from tests.store import bells
+from tests.store.builders import HOUR, agent, human, log_of, new_id, open_workspace, post, send, unread
 from tests.store.elsewhere import Meanwhile, is_locked, on_another_node, until_waiting
 from tests.store.places import PostgresPlace
 from wakeline.core.log import Workspace
 from wakeline.core.message import Box
+from wakeline.core.parcel import Failed
 from wakeline.core.queries import LogAfter, ReceiptsOf, WorkspaceById
 from wakeline.core.store import Command, Search
+from wakeline.core.waking import WakeRules
 from wakeline.errors import Conflict, Unusable
 from wakeline.flow.ack import MarkSeen
+from wakeline.flow.deliver import Claim
+from wakeline.flow.plan import Planned, Stamp
 from wakeline.flow.post import Accepted
 from wakeline.store.postgres.connection import Connection, Links, Server
 from wakeline.store.postgres.migration import renew_epoch
@@ -98,6 +103,63 @@ async def test_a_chore_between_load_and_write_is_noticed(
     await node.submit(seen)
     [receipt] = await node.read(ReceiptsOf(expired.thread_id, expired.seq))
     assert (receipt.box, receipt.lapsed, receipt.seen_at is not None) == (Box.LAPSED, "expired", True)
+
+
+async def fall_due(node: PostgresStore, workspace: Workspace, bare: asyncpg.Connection[asyncpg.Record]) -> Planned:
+    """A webhook that failed once, and whose next attempt is due."""
+    bell = bells.Bell(node, workspace)
+    await bell.subscribe("@bob")
+    await send(node, agent(workspace, "@ann"), "@bob")
+    [planned] = await bell.match()
+    await bell.settle(planned, Failed("server_error", "HTTP 500"))
+    await bare.execute("UPDATE deliveries SET next_attempt_at = 1")
+    return planned
+
+
+def claim(planned: Planned, owner: str) -> Claim:
+    delivery, stamp = planned.delivery, Stamp(new_id(), owner, bells.CLAIMS)
+    ids = (delivery.delivery_id,), (delivery.subscription_id,)
+    return Claim(delivery.workspace_id, *ids, WakeRules(), stamp)
+
+
+@pytest.mark.guarantee("G-WAKE-ONCE")
+async def test_a_claim_that_was_overtaken_takes_nothing(
+    postgres: PostgresPlace,
+    node: PostgresStore,
+    workspace: Workspace,
+    bare: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    planned = await fall_due(node, workspace, bare)
+    theirs: list[Planned] = []
+
+    async def overtake(other: PostgresStore) -> None:
+        theirs.extend(await other.submit(claim(planned, "other")))
+
+    slow = Meanwhile(claim(planned, "ours"), lambda: on_another_node(postgres, overtake))
+    assert await node.submit(slow) == []
+    assert slow.decisions == 2
+    [row] = await bells.Bell(node, workspace).deliveries()
+    assert (row.lease_owner, row.attempts, row.fence) == ("other", 2, theirs[0].delivery.fence)
+
+
+@pytest.mark.guarantee("G-WAKE-ONCE")
+async def test_several_nodes_that_claim_at_once_send_once(
+    postgres: PostgresPlace,
+    node: PostgresStore,
+    workspace: Workspace,
+    bare: asyncpg.Connection[asyncpg.Record],
+) -> None:
+    nodes = [node, await postgres.open(), await postgres.open()]
+    planned = await fall_due(node, workspace, bare)
+    await bare.execute("BEGIN")
+    await bare.execute("SELECT 1 FROM workspaces FOR UPDATE")  # so that none of them is done before the next begins
+    claiming = [asyncio.create_task(one.submit(claim(planned, f"n{n}"))) for n, one in enumerate(nodes)]
+    await until_waiting(bare)
+    await bare.execute("COMMIT")
+    taken = [one for found in await asyncio.gather(*claiming) for one in found]
+    [row] = await bells.Bell(node, workspace).deliveries()
+    assert [(one.delivery.lease_owner, one.delivery.fence) for one in taken] == [(row.lease_owner, row.fence)]
+    assert row.attempts == 2
 
 
 # -- another node holds the row when our write arrives -----------------------------------------------------------------

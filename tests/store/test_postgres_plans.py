@@ -116,3 +116,40 @@ async def test_dormancy_is_asked_about_by_key(postgres: PostgresPlace, name: str
         assert "(recipient = p.handle)" in found["receipts_by_box"]
         assert "(handle = p.handle)" in found["sessions_by_handle"]
         assert not {"all of receipts", "all of sessions"} & {*found}
+
+
+# Much was rung and a little waits.
+RUNG = """
+INSERT INTO subscriptions SELECT 'k' || n, {workspace}, '@a', 'SENT_TO_ME', '{{}}', 'r' || n, 'none', NULL, NULL,
+  '{{}}', 'immediate', NULL, NULL, NULL, 'active', NULL, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0
+FROM generate_series(1, 500) n;
+INSERT INTO wakes (subscription_id, log_id, workspace_id, handle, addressed, event_type, policy, payload, occurred_at,
+  state, updated_at)
+SELECT 'k' || n, l, {workspace}, '@a', 0, 'wake/sent_to_me', 'immediate', '{{}}', 0,
+  CASE WHEN l = 1 AND n < 20 THEN 'held' ELSE 'rung' END, 0
+FROM generate_series(1, 500) n, generate_series(1, 20) l;
+INSERT INTO deliveries (delivery_id, workspace_id, subscription_id, handle, target, event_id, event_type, log_id,
+  events, body, replay, step, outcome, attempts, fence, steps, occurred_at, created_at, settled_at)
+SELECT 'd' || n, {workspace}, 'k' || n % 500, '@a', 'a2a-webhook', 'e' || n, 'wake/sent_to_me', 1, 1, '', 0,
+  'triggered', 'delivered', 1, 1, 1, 0, 0, 0
+FROM generate_series(1, 5000) n;
+"""
+
+
+@pytest.mark.guarantee("G-COST")
+@pytest.mark.parametrize("state", ["unknown", "analyzed"])
+async def test_what_waits_is_walked_through_by_its_own_index(postgres: PostgresPlace, state: str) -> None:
+    workspace = await open_workspace(await postgres.open())
+    connection = await Server.parse(postgres.url).connect("test")
+    await connection.execute(RUNG.format(workspace=workspace.workspace_id))
+    if state == "analyzed":
+        await connection.execute("ANALYZE subscriptions, wakes, deliveries")
+    statement = statements.load("postgres", "unrung_subscriptions")
+    given = {"after": "''", "limit": "100"}
+    values = ", ".join(given.get(parameter, "1") for parameter in statement.parameters)
+    await connection.execute(f"DEALLOCATE ALL; PREPARE asked AS {statement.text}")
+    [row] = await connection.fetch(f"EXPLAIN (FORMAT JSON) EXECUTE asked({values})")
+    await connection.close()
+    found = dict(scans(json.loads(row[0])[0]["Plan"]))
+    assert {index for index in found if "wakes" in index} == {"wakes_open"}
+    assert {index for index in found if "deliveries" in index} == {"deliveries_open"}

@@ -90,6 +90,15 @@ def test_what_has_lapsed_is_looked_for_among_what_is_open(connection: apsw.Conne
     assert plan == ["SEARCH activations USING INDEX activations_open (<expr>>?)"]
 
 
+@pytest.mark.guarantee("G-COST")
+def test_what_waits_is_walked_through_by_its_own_index(connection: apsw.Connection) -> None:
+    statement = statements.load("sqlite", "unrung_subscriptions")
+    plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", _ones(statement))]
+    stored = [step for step in plan if step.startswith(("SCAN", "SEARCH")) and step.split()[1] not in ("u", "unrung")]
+    assert all(step.startswith("SEARCH") for step in stored), plan
+    assert sum("wakes_open (subscription_id>?)" in step for step in stored) == 2, plan
+
+
 def _ones(statement: statements.Statement) -> tuple[int, ...]:
     return tuple(1 for _ in statement.parameters)
 

@@ -13,6 +13,7 @@ from wakeline.core.log import Workspace
 from wakeline.core.store import Store
 from wakeline.core.subscription import Filters, Subscription, Trigger, default_id
 from wakeline.core.subscription_queries import EverySubscription, OneSubscription, SubscriptionsOf
+from wakeline.core.wake_queries import DueSubscriptions
 from wakeline.errors import NotFound
 from wakeline.flow.amend import Change, Resume, RotateKey, Unsubscribe, Update
 from wakeline.flow.subscribe import EnsureDefault, Route
@@ -141,6 +142,16 @@ async def test_a_removed_default_stays_removed_after_a_restart(
     assert default.subscription_id == default_id(workspace.workspace_id, "@bob")
     await store.submit(Unsubscribe(bob, default.subscription_id))
     assert await (await place.open()).submit(EnsureDefault(bob, has_mcp=True)) is None
+
+
+async def test_a_default_that_gets_a_route_is_due_in_the_same_commit(store: Store, workspace: Workspace) -> None:
+    bob = agent(workspace, "@bob")
+    await store.submit(EnsureDefault(bob, has_mcp=False))
+    assert await store.read(DueSubscriptions(await store.now(), 10)) == []
+    default = await store.submit(EnsureDefault(bob, has_mcp=True))
+    assert default is not None
+    [due] = await store.read(DueSubscriptions(await store.now(), 10))
+    assert due.subscription_id == default.subscription_id
 
 
 @pytest.mark.guarantee("G-SUBSCRIPTION-OWN")

@@ -1,7 +1,8 @@
 """The webhook route: POST the exact bytes of an event to a URL, signed, and say what came of it.
 
 The receiver may be hostile, broken or slow, and so may whoever chose the URL.  Everything has a bound: the time of the
-whole attempt, the connections to one host, the bytes of the answer (`exchange.py`).  Redirects are not followed, no
+whole attempt, the connections to one host and to all, the bytes of the answer (`exchange.py`).  Who waits for a host
+has none of the connections that others may have.  Redirects are not followed, no
 proxy, cookie or credential of ours is used, and every connection is new.  A name is refused as soon as one of its
 addresses is, and what is connected to is the very address that was checked, so there is nothing between the check and
 the connection that a changing name could use.
@@ -35,6 +36,7 @@ from wakeline.core.parcel import Accepted, Failed, Parcel, Refused, Result, boun
 from wakeline.core.signature import signed_headers
 from wakeline.errors import Forbidden
 
+CONNECTIONS = 256
 LAST_STATUS = 600
 PREPARED_SECONDS = 2.0  # for what is never sent after all
 SECRET_LENGTH = 6  # what is shorter is no secret, and could be part of any word
@@ -83,6 +85,7 @@ class Webhooks:
         self._user_agent = user_agent
         self._resolve = resolve or _resolve
         self._tls = tls or ssl.create_default_context()
+        self._lines = asyncio.Semaphore(CONNECTIONS)  # to all hosts together
         self._slots: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()  # by host and port
         self._prepared: dict[str, tuple[Letter, asyncio.Task[Exchange]]] = {}  # by delivery
 
@@ -93,7 +96,7 @@ class Webhooks:
     def prepare(self, parcel: Parcel) -> None:
         """Call the receiver of what will probably be delivered in a moment."""
         letter = self._letter(parcel)
-        if isinstance(letter, Letter) and not self._slot(letter.url).locked():
+        if isinstance(letter, Letter) and not self._lines.locked() and not self._slot(letter.url).locked():
             loop = asyncio.get_running_loop()
             line = loop.create_task(self._dial(letter.url, loop.time() + parcel.timeout.total_seconds()))
             self._prepared[parcel.delivery_id] = letter, line
@@ -175,19 +178,24 @@ class Webhooks:
 
     async def _dial(self, url: URL, by: float) -> Exchange:
         slot = self._slot(url)
+        await _take(slot, by)
         try:
-            async with asyncio.timeout_at(by):
-                await slot.acquire()
-        except TimeoutError:
-            raise HostBusy from None
+            await _take(self._lines, by)
+        except BaseException:
+            slot.release()
+            raise
         try:
             async with asyncio.timeout_at(by):
                 exchange = await self._connect(url)
         except BaseException:
-            slot.release()
+            self._give_back(slot)
             raise
-        exchange.closed.add_done_callback(lambda _closed: slot.release())
+        exchange.closed.add_done_callback(lambda _closed: self._give_back(slot))
         return exchange
+
+    def _give_back(self, slot: asyncio.Semaphore) -> None:
+        slot.release()
+        self._lines.release()
 
     async def _connect(self, url: URL) -> Exchange:
         """To the first address that takes it, if none of them is refused."""
@@ -217,6 +225,17 @@ class Webhooks:
         if not found:
             raise NameUnknown("The name has no address.")
         return found
+
+
+async def _take(slot: asyncio.Semaphore, by: float) -> None:
+    if not slot.locked():
+        await slot.acquire()  # which does not wait: a timer would cost more than all the rest
+        return
+    try:
+        async with asyncio.timeout_at(by):
+            await slot.acquire()
+    except TimeoutError:
+        raise HostBusy from None
 
 
 async def _resolve(name: str, port: int) -> list[str]:

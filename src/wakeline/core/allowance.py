@@ -28,5 +28,7 @@ def take(bucket: Bucket | None, workspace_id: int, name: str, per_hour: int, now
         # A clock that was set back must not silence anybody until it has caught up: a step counts as time.
         level = min(full, bucket.level + abs(now - bucket.counted_at) * per_hour // _HOUR_SECONDS)
     if level < _MILLION:
-        return now + -(-(_MILLION - level) * _HOUR_SECONDS // per_hour)
+        # From what was counted, where it can be: whoever asks again is given the same instant.
+        known, since = (bucket.level, bucket.counted_at) if bucket and bucket.counted_at <= now else (level, now)
+        return since + -(-(_MILLION - known) * _HOUR_SECONDS // per_hour)
     return Bucket(workspace_id, name, level - _MILLION, now)

@@ -44,6 +44,13 @@ class Due(msgspec.Struct, frozen=True, array_like=True):
     at: int
 
 
+class Unrung(msgspec.Struct, frozen=True, array_like=True):
+    workspace_id: int
+    subscription_id: str
+    handle: str
+    stranded: int  # neither a delivery under way nor a time soon will make anybody look at it
+
+
 class Held(msgspec.Struct, frozen=True, array_like=True):
     subscription_id: str
     state: str
@@ -131,18 +138,22 @@ class LeasedDeliveries(Query[Due], frozen=True):
     row = Due
 
 
-class StrandedSubscriptions(Query[Due], frozen=True):
-    """With something to ring, but neither a time to do so nor a delivery under way."""
+class DistantDeliveries(Query[Due], frozen=True):
+    """Whose time lies further ahead than any wait."""
 
+    target: str
+    after: int
     limit: int
     row = Due
 
 
-class UnconnectedSubscriptions(Query[Due], frozen=True):
-    """Whose wakes wait for their receiver to connect."""
+class UnrungSubscriptions(Query[Unrung], frozen=True):
+    """Those with something to ring, in the order of their ids."""
 
+    after: str
+    soon: int
     limit: int
-    row = Due
+    row = Unrung
 
 
 class HeldWakes(Query[Held], frozen=True):

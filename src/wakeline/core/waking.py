@@ -133,9 +133,14 @@ def decide_wake(wake: Wake, facts: Circumstances, now: int) -> Verdict:
         return Leave(Why.POLICY)
     if wake.reason == Why.FAILED and plus(wake.occurred_at, facts.age_limit) < now:
         return Leave(Why.TOO_OLD)
-    if wake.reason == Why.FAILED and wake.until is not None and wake.until > now:
+    if wake.reason == Why.FAILED and _waits(wake, now):
         return Hold(Why.FAILED, wake.until)
     return _disturb(wake, facts, now)
+
+
+def _waits(wake: Wake, now: int) -> bool:
+    """Not if it was told so in the future: then the clock was set back, and its time means nothing."""
+    return wake.updated_at <= now < (wake.until or 0)
 
 
 def is_over(wake: Wake, receipt: Receipt | None, now: int) -> str | None:
@@ -176,6 +181,7 @@ _PRESENCE: dict[Presence, Why] = {
 
 
 MOST_UNSURE_RINGS = 2  # the first, and one more
+LONG_UNHEARD = 30 * 60 * SECOND
 
 
 REBUFFED = (Why.REFUSED, Why.NO_CONNECTION)
@@ -199,9 +205,9 @@ def _approach(wake: Wake, seat: Seat, now: int) -> Verdict:
     """There is a way into this session: may it be taken now?"""
     if seat.outstanding_until is not None:
         return Hold(Why.OUTSTANDING, seat.outstanding_until)
-    if wake.reason in REBUFFED and now < (wake.until or 0) and seat.seen_at <= wake.updated_at:
+    if wake.reason in REBUFFED and _waits(wake, now) and seat.seen_at <= wake.updated_at:
         return Hold(Why(wake.reason), wake.until)  # nothing was heard of it since it said no
-    if wake.unsure_at is not None and not _is_idle_since(seat, wake.unsure_at):
+    if wake.unsure_at is not None and not _is_idle_since(seat, wake.unsure_at, now):
         return Hold(Why.UNSURE)
     return Ring(seat.session_id) if may_disturb(seat.presence, queues=seat.queues) else Hold(_PRESENCE[seat.presence])
 
@@ -217,9 +223,14 @@ def poke_at(wake: Wake, rules: WakeRules, now: int, *, failed: bool) -> int | No
     return due if wake.poke_at is None else min(due, wake.poke_at)
 
 
-def _is_idle_since(seat: Seat, instant: int) -> bool:
-    """Was it seen idle after that?  What had been rung before would have begun a turn by then."""
-    return seat.presence == Presence.IDLE and seat.seen_at > instant
+def _is_idle_since(seat: Seat, instant: int, now: int) -> bool:
+    """Was it seen idle after that?  What had been rung before would have begun a turn by then.
+
+    An instant in the future is of a clock that was set back.  What was seen since then lies so far behind it that
+    nobody would have rung in a session of which this was the last that had been heard.
+    """
+    since = seat.seen_at <= now < instant and instant - seat.seen_at > LONG_UNHEARD
+    return seat.presence == Presence.IDLE and (seat.seen_at > instant or since)
 
 
 def may_disturb(presence: Presence, *, queues: bool) -> bool:

@@ -28,7 +28,7 @@ from wakeline.core.subscription import (
     to_json,
 )
 from wakeline.errors import Conflict, NotFound
-from wakeline.flow.plan import retire
+from wakeline.flow.plan import open_deliveries, retire
 from wakeline.flow.subscribe import index, record, subscriptions_of
 
 _replace = msgspec.structs.replace
@@ -126,6 +126,8 @@ class Update(_OfOne, frozen=True):
         index(picture, before, active=False)
         index(picture, row, active=True)
         picture.put_subscription(row)
+        if row.target != before.target:
+            _call_back(picture, row)
         record(picture, "changed", row, self.caller.handle)
         return row
 
@@ -180,6 +182,16 @@ class RotateKey(_OfOne, frozen=True):
         picture.put_subscription(row)
         record(picture, "changed", row, self.caller.handle)
         return row
+
+
+def _call_back(picture: Picture, row: Subscription) -> None:
+    """What waits for another attempt by the route that was is looked at now: whoever claims it gives it to the new one.
+
+    What somebody is sending just now they settle themselves.
+    """
+    for delivery in open_deliveries(picture, row.subscription_id):
+        if delivery.lease_owner is None and delivery.next_attempt_at is not None:
+            picture.put_delivery(_replace(delivery, next_attempt_at=min(delivery.next_attempt_at, picture.now)))
 
 
 def _changed(before: Subscription, change: Change) -> Subscription:

@@ -30,6 +30,7 @@ _replace = msgspec.structs.replace
 BACKOFF = (timedelta(seconds=1), timedelta(seconds=2), timedelta(seconds=4))
 LONGEST_PAUSE = timedelta(minutes=5)  # that a receiver can ask for: what comes meanwhile waits behind it
 DEGRADE_AFTER = 3
+ROUTE_CHANGED = "route_changed"
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -71,6 +72,8 @@ def settle(picture: Picture, delivery: Delivery, result: Result, rules: WakeRule
             evidence.give_back(picture, delivery, WakeState.HELD, str(Why.NO_CONNECTION))
         case Uncertain():
             evidence.end(picture, delivery, Outcome.UNKNOWN, result.reason, {"detail": result.detail})
+        case Refused() | Failed() if _is_rerouted(picture, delivery):
+            _hand_over(picture, delivery, {"was": result.reason, "detail": result.detail})
         case Refused() if callback_of(picture.subscriptions[delivery.subscription_id]) is not None:
             _refused_by_callback(picture, delivery, result, rules)
         case Refused():
@@ -79,6 +82,16 @@ def settle(picture: Picture, delivery: Delivery, result: Result, rules: WakeRule
             _try_again(picture, delivery, result)
         case Failed():
             _exhausted(picture, delivery, result, rules)
+
+
+def _is_rerouted(picture: Picture, delivery: Delivery) -> bool:
+    return picture.subscriptions[delivery.subscription_id].target != delivery.target
+
+
+def _hand_over(picture: Picture, delivery: Delivery, detail: dict[str, object] | None = None) -> None:
+    """Its subscription has another target by now.  What failed says nothing of the new route, which gets its events."""
+    evidence.end(picture, delivery, Outcome.SKIPPED, ROUTE_CHANGED, detail)
+    evidence.give_back(picture, delivery, WakeState.WAITING, None)
 
 
 def _refused(picture: Picture, delivery: Delivery, result: Refused, rules: WakeRules) -> None:
@@ -174,7 +187,9 @@ class Claim(msgspec.Struct, frozen=True):
         subscription = picture.subscriptions.get(delivery.subscription_id)
         if subscription is None or not self._is_due(picture, delivery):
             return None
-        if delivery.attempts > len(BACKOFF):
+        if _is_rerouted(picture, delivery):
+            _hand_over(picture, delivery)
+        elif delivery.attempts > len(BACKOFF):
             settle(
                 picture, delivery, Failed("lease_expired", "The last attempt was never reported.", False), self.rules
             )

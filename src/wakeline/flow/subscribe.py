@@ -262,6 +262,8 @@ def improve(picture: Picture, default: Subscription, target: Target) -> Subscrip
     if taken or RANK.index(target) <= RANK.index(Target(default.target)):
         return default
     row = _replace(default, target=target, route_key=key, updated_at=picture.now)
+    if row.status == SubscriptionStatus.ACTIVE:  # whatever waited for a route: nobody else need live to say so
+        row = _replace(row, flush_at=picture.now)
     picture.put_subscription(row)
     record(picture, "changed", row, row.handle)
     return row

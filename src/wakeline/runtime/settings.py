@@ -7,6 +7,7 @@ nothing reads the environment later.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -75,7 +76,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 300
     supervisor_seconds: Annotated[Count, Meta(description="How often undelivered wakes are looked at again.")] = 30
     lease_seconds: Annotated[
-        int, Meta(ge=15, description="How long a node may hold a delivery without settling it, in seconds.")
+        int,
+        Meta(
+            ge=15,
+            description="How long a node may hold a delivery without settling it, in seconds; "
+            "5 more than webhook_timeout_seconds at least.",
+        ),
     ] = 30
     repoke_seconds: Annotated[
         Count, Meta(description="After how long a rung session whose mail stays unread is rung again, in seconds.")
@@ -236,6 +242,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return f"Settings({', '.join(f'{name}={show(self, name)!r}' for name in NAMES)})"
 
 
+SETTLING_SECONDS = 5  # of a lease that an attempt leaves for its turn to be sent and for its result to be stored
 SECRET = "key"  # noqa: S105 - the name of a setting
 NAMES: tuple[str, ...] = Settings.__struct_fields__
 DEFAULTS: dict[str, Any] = {
@@ -258,7 +265,9 @@ def load(flags: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[Settings
         value, origins[name] = found
         if name != "data":
             values[name] = _convert(name, value, origins[name])
-    return Settings(**values), origins
+    settings = Settings(**values)
+    _require_time_to_settle(settings, origins)
+    return settings, origins
 
 
 def commands_path(settings: Settings) -> Path:
@@ -302,6 +311,18 @@ def _check_networks(texts: tuple[str, ...]) -> None:
     from wakeline.core.destination import parse_networks  # noqa: PLC0415 - only who allows any pays for it
 
     parse_networks(texts)
+
+
+def _require_time_to_settle(settings: Settings, origins: Mapping[str, str]) -> None:
+    """What outlives its lease is sent once more while it is still under way, and its own result counts for nothing."""
+    needed = math.ceil(settings.webhook_timeout_seconds) + SETTLING_SECONDS
+    if needed > settings.lease_seconds:
+        why = (
+            f"an attempt must end {SETTLING_SECONDS} s before its lease does, so lease_seconds must be {needed} or more"
+        )
+        raise invalid(
+            "webhook_timeout_seconds", origins["webhook_timeout_seconds"], f"{why}, not {settings.lease_seconds}"
+        )
 
 
 def _refuse_strangers(sources: Sources) -> None:

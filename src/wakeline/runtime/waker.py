@@ -24,8 +24,6 @@ from wakeline.core.wake_queries import (
     DueSubscriptions,
     LeasedDeliveries,
     OpenSubscriptions,
-    StrandedSubscriptions,
-    UnconnectedSubscriptions,
 )
 from wakeline.core.waking import WakeRules
 from wakeline.errors import Unavailable, WakelineError
@@ -36,11 +34,11 @@ from wakeline.flow.observe import Poke
 from wakeline.flow.plan import Planned, Stamp
 from wakeline.flow.ring import Lapse
 from wakeline.runtime.matcher import Matcher
+from wakeline.runtime.supervisor import Supervisor
 
 _log = logging.getLogger(__name__)
 
 AT_ONCE = 100
-CARRIED = 256
 TICK_SECONDS = 1.0
 AGAIN_SECONDS = 1.0
 
@@ -70,11 +68,11 @@ class Waker:
         self._hint = hint
         self._monotonic = monotonic
         self._matcher = Matcher(store, rules, self._stamp, self._carry_all)
+        self._supervisor = Supervisor(store, rules, self._flush_all)
         self._pending: set[int] = {0}
         self._loop = asyncio.get_running_loop()
         self._ring = asyncio.Event()
         self._timer = asyncio.Event()
-        self._carrying = asyncio.Semaphore(CARRIED)
         self._group: asyncio.TaskGroup | None = None
         self._handles: set[tuple[int, str]] = set()  # receivers with a connection to this node
         self._ring.set()
@@ -161,16 +159,11 @@ class Waker:
         return True
 
     async def _supervise(self) -> bool:
-        """What no timer knows of is looked at again all the same."""
+        """What no timer knows of is looked at again all the same, and first of all at the start."""
+        await self._supervisor.look()
         await asyncio.sleep(self._rules.supervisor_seconds)
         await self._matcher.save()
-        for rows in (await self._store.read(StrandedSubscriptions(AT_ONCE)), await self._unconnected()):
-            await self._flush_all(rows)
         return True
-
-    async def _unconnected(self) -> list[Due]:
-        rows = await self._store.read(UnconnectedSubscriptions(AT_ONCE))
-        return [row for row in rows if (row.workspace_id, row.handle) in self._handles]
 
     async def _attend(self, workspace_id: int, handle: str) -> None:
         try:
@@ -237,28 +230,28 @@ class Waker:
         """What we shall probably have to bring out in a moment."""
         for one in planned:
             adapter = self._adapters[one.delivery.target]
-            if isinstance(adapter, Prepares) and not self._carrying.locked():
+            if isinstance(adapter, Prepares):
                 adapter.prepare(self._pack(one))
 
     def _carry_all(self, planned: Sequence[Planned]) -> None:
         for one in planned:
             if self._group is not None:
                 adapter = self._adapters[one.delivery.target]
-                if isinstance(adapter, Prepares) and not self._carrying.locked():
+                if isinstance(adapter, Prepares):
                     adapter.release(one.delivery.delivery_id)
                 self._group.create_task(self._carry(one))
 
     async def _carry(self, planned: Planned | None) -> None:
-        """Bring it out, settle it, and go on with what its settlement has planned."""
+        """Bring it out, settle it, and go on with what its settlement has planned.
+
+        Nobody waits for a turn here: what is scarce on a route, its adapter shares out, by receiver.
+        """
         while planned is not None:
             claimed = self._monotonic()
-            async with self._carrying:
-                parcel = self._pack(planned)
-                if self._monotonic() + parcel.timeout.total_seconds() > claimed + self._rules.lease_seconds:
-                    return  # it waited here too long: whoever claims it next has its whole lease
-                if parcel.target != Target.MCP and parcel.attempt == 1 and not parcel.callback:
-                    self._hint(parcel)
-                result = await self._deliver(parcel, planned.delivery.target)
+            parcel = self._pack(planned)
+            if parcel.target != Target.MCP and parcel.attempt == 1 and not parcel.callback:
+                self._hint(parcel)
+            result = await self._deliver(parcel, planned.delivery.target)
             planned = await self._settle(planned, result, claimed)
         self._timer.set()
 

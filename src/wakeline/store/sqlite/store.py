@@ -28,9 +28,7 @@ R = TypeVar("R")
 
 # A keyed read of at most this many rows is done on the event loop: a thread would cost four times as much.
 INLINE_LIMIT = 100
-_SCANS = frozenset(
-    {"status_figures", "stranded_subscriptions", "unconnected_subscriptions", "pulses_due", "thread_voices"}
-)
+_SCANS = frozenset({"status_figures", "unrung_subscriptions", "pulses_due", "thread_voices"})
 _STRETCHES = frozenset({"wake_messages", "wake_rows", "unblocked"})
 
 
