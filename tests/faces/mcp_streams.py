@@ -74,6 +74,10 @@ def wake(kind: str = "wake/sent_to_me", **payload: Any) -> dict[str, Any]:
     }
 
 
+def digest(*kinds: str) -> dict[str, Any]:
+    return wake("wake/digest", breakdown={kind: {"count": 2, "latest": {}} for kind in kinds})
+
+
 def push(actor: Actor, *events: dict[str, Any]) -> list[int]:
     """Offer wake events to the connections of an agent; answers how many took each."""
     answer = operator(actor.server).call("POST", "/test/push", {"handle": actor.handle, "events": list(events)})
@@ -82,7 +86,7 @@ def push(actor: Actor, *events: dict[str, Any]) -> list[int]:
 
 
 def until_taken(actor: Actor, event: dict[str, Any], by: int = 1) -> None:
-    """A session begins to listen a moment after it was opened."""
+    """A session begins to listen a moment after its stream was opened, and ends a moment after it was closed."""
     deadline = time.monotonic() + 20
     while push(actor, event) != [by]:
         assert time.monotonic() < deadline

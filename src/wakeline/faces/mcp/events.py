@@ -22,7 +22,7 @@ from wakeline.faces.mcp import callbacks
 from wakeline.faces.mcp.arguments import WAIT
 from wakeline.faces.mcp.backend import Backend
 from wakeline.faces.mcp.results import without_nulls
-from wakeline.service import Push
+from wakeline.service import Ear, Push
 
 NAME = "inbox.mail"
 ABOUT = "Mail came into your inbox. Read it with read_messages."
@@ -74,7 +74,7 @@ async def stream(ctx: Context, params: EventParams, backend: Backend) -> dict[st
     _check(params)
     cursor = params.cursor or await _now(backend)
     await _note(ctx, "active", cursor=cursor)
-    async with backend.pushes(lambda: None) as pushes:
+    async with backend.pushes(lambda: None, Ear(lambda _: False)) as pushes:  # mail is told of; wakes are not
         looks = _looks(pushes)
         async for why in looks:
             if why == "heartbeat":
