@@ -92,6 +92,18 @@ def until_taken(actor: Actor, event: dict[str, Any], by: int = 1) -> None:
         assert time.monotonic() < deadline
 
 
+def best_route(actor: Actor) -> str:
+    """What the server chooses now for the agent, for events that nothing makes in these tests."""
+    made: str = actor.post("/v1/wake-subscriptions", trigger="NOTICE_ASSIGNED")["harness_target"]
+    return made
+
+
+def until_heard(actor: Actor) -> None:
+    deadline = time.monotonic() + 20
+    while best_route(actor) != "mcp-notifications":
+        assert time.monotonic() < deadline
+
+
 class Sleeper:
     """Opens a stream by hand and does not read."""
 

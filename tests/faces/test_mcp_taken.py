@@ -17,7 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.faces.http_calls import Actor, new_agent
 from tests.faces.mcp_calls import LEGACY, MODERN, connected
-from tests.faces.mcp_streams import INBOX, get_stream, open_session
+from tests.faces.mcp_streams import INBOX, best_route, get_stream, open_session
 from tests.faces.test_mcp_stdio import piped
 from wakeline.testing.server import ServerProcess
 
@@ -59,12 +59,6 @@ def _until(check: Callable[[], Any]) -> None:
     while not check():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def best_route(actor: Actor) -> str:
-    """What the server chooses now, for events that nothing makes here."""
-    made: str = actor.post("/v1/wake-subscriptions", trigger="NOTICE_ASSIGNED")["harness_target"]
-    return made
 
 
 def evidence(actor: Actor) -> tuple[list[str], list[str]]:

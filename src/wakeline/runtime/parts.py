@@ -118,7 +118,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         audit=Audit(context),
         hub=hub,
         pushes=pushes,
-        bridges=Bridges(context, _rules(settings), sessions.view),
+        bridges=Bridges(context, _rules(settings), sessions.view, pushes.push),
         proofs=Proofs(context, _attention(settings)),
         activations=Activations(context, _activation_rules(settings)),
         launches=Launches(context, _activation_rules(settings), _attention(settings), threads, settings.human_handle),
