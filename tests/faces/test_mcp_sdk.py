@@ -42,8 +42,11 @@ async def test_an_open_stream_is_still_found_where_the_router_looks() -> None:
     assert transport is not None
     assert transport.mcp_session_id is not None
     assert not sdk.has_stream(manager, transport.mcp_session_id)
-    transport._request_streams[streamable_http.GET_STREAM_KEY] = anyio.create_memory_object_stream()  # noqa: SLF001 - as above
-    assert sdk.has_stream(manager, transport.mcp_session_id)
+    sending, receiving = anyio.create_memory_object_stream[streamable_http.EventMessage]()
+    with sending, receiving:
+        streams = transport._request_streams  # noqa: SLF001 - as above
+        streams[streamable_http.GET_STREAM_KEY] = (sending, receiving)
+        assert sdk.has_stream(manager, transport.mcp_session_id)
     assert not sdk.has_stream(manager, "nobody")
 
 
