@@ -155,7 +155,10 @@ OPEN_PATHS = (
     ("GET /openapi.json", "The machine-readable twin of this page. Answers anybody."),
     ("GET /metrics", "Prometheus metrics, on loopback, on the Unix socket, or with a token."),
     ("GET /v1/events", "The log as server-sent events: see [the event stream](../guides/event-stream.md)."),
-    ("GET /v1/wakes", "Hints as server-sent events: `wake` carries a wake event, `inbox` says that mail came."),
+    (
+        "GET /v1/wakes",
+        "Hints as server-sent events: `wake` carries a wake event (of those in `events`), `inbox` says that mail came.",
+    ),
 )
 
 

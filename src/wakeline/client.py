@@ -16,7 +16,7 @@ import asyncio
 import os
 import random
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import wraps
 from http import HTTPStatus
@@ -196,10 +196,16 @@ class Client:
         """What happens from now on, or from a position on, for as long as it is iterated."""
         return Events(self, after)
 
-    async def wakes(self) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
-        """Hints for this principal, as (kind, event), on one connection until it ends.  The inbox is the truth."""
+    async def wakes(self, *, events: Iterable[str] | None = None) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
+        """Hints for this principal, as (kind, event), on one connection until it ends.  The inbox is the truth.
+
+        `events` are those that whoever listens can be told of, all if it is not given: a wake counts as delivered when
+        it is sent here.
+        """
         timeout = aiohttp.ClientTimeout(None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
-        async with self.request(calls.stream_wakes(), timeout, {"Accept": "text/event-stream"}) as response:
+        async with self.request(
+            calls.stream_wakes(events=events), timeout, {"Accept": "text/event-stream"}
+        ) as response:
             async for frame in frames(response.content.iter_any()):
                 yield frame.event, msgspec.json.decode(frame.data)
 

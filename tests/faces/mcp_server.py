@@ -26,7 +26,7 @@ class PushDoor:
     async def serve(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> int:
         asked = json.loads(await read_body(receive, 10_000_000))
         push = self._services.pushes.push
-        taken = [push(caller.workspace_id, asked["handle"], event) for event in asked["events"]]
+        taken = [push(caller.workspace_id, asked["handle"], json.dumps(event).encode()) for event in asked["events"]]
         await send_bytes(send, 200, json.dumps(taken).encode(), [(b"content-type", b"application/json")])
         return 200
 

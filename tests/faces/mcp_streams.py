@@ -74,6 +74,10 @@ def wake(kind: str = "wake/sent_to_me", **payload: Any) -> dict[str, Any]:
     }
 
 
+def digest(*kinds: str) -> dict[str, Any]:
+    return wake("wake/digest", breakdown={kind: {"count": 2, "latest": {}} for kind in kinds})
+
+
 def push(actor: Actor, *events: dict[str, Any]) -> list[int]:
     """Offer wake events to the connections of an agent; answers how many took each."""
     answer = operator(actor.server).call("POST", "/test/push", {"handle": actor.handle, "events": list(events)})
@@ -82,9 +86,21 @@ def push(actor: Actor, *events: dict[str, Any]) -> list[int]:
 
 
 def until_taken(actor: Actor, event: dict[str, Any], by: int = 1) -> None:
-    """A session begins to listen a moment after it was opened."""
+    """A session begins to listen a moment after its stream was opened, and ends a moment after it was closed."""
     deadline = time.monotonic() + 20
     while push(actor, event) != [by]:
+        assert time.monotonic() < deadline
+
+
+def best_route(actor: Actor) -> str:
+    """What the server chooses now for the agent, for events that nothing makes in these tests."""
+    made: str = actor.post("/v1/wake-subscriptions", trigger="NOTICE_ASSIGNED")["harness_target"]
+    return made
+
+
+def until_heard(actor: Actor) -> None:
+    deadline = time.monotonic() + 20
+    while best_route(actor) != "mcp-notifications":
         assert time.monotonic() < deadline
 
 

@@ -212,7 +212,7 @@ EVERY = [
     (calls.whoami(), None),
     (calls.read_log(after="0", limit=3), wire.LogQuery),
     (calls.stream_events(after="0"), wire.EventsQuery),
-    (calls.stream_wakes(), None),
+    (calls.stream_wakes(events=["wake/digest"]), wire.WakesQuery),
     (calls.list_dead_letters(sender="@bob", open=False, limit=3), wire.DeadLettersQuery),
     (calls.redrive(ID), None),
     (

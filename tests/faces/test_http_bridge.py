@@ -9,6 +9,7 @@ import pytest
 
 from tests.faces.http_calls import HUMAN, NOWHERE, Actor, error_of, new_agent, new_token, operator, path_of
 from tests.faces.listener import Listener
+from tests.faces.mcp_streams import get_stream, open_session
 from wakeline.faces.http.operations import OPERATIONS
 from wakeline.testing.server import ServerProcess
 
@@ -199,6 +200,14 @@ def test_a_ring_goes_its_way(host: Host, ann: Actor) -> None:
     assert host.bridge.post("/v1/bridge/report", bridge_id=host.bridge_id, observations=seen) == {"taken": 1}
     shown = host.agent.get(f"/v1/deliveries/{ring['delivery_id']}")
     assert (shown["step"], shown["outcome"]) == ("injected", "delivered")
+
+
+def test_a_ring_is_hinted_at_on_the_agents_connections(host: Host, ann: Actor) -> None:
+    with get_stream(host.agent, open_session(host.agent)) as stream:
+        host.mail(ann)
+        [ring] = host.claim()
+        told = stream.next()["params"]["data"]
+        assert (told["eventType"], told["eventId"]) == ("wake/sent_to_me", ring["event_id"])
 
 
 def test_a_turn_is_told_what_waits_and_a_ring_of_ours_is_told_nothing(host: Host, ann: Actor) -> None:

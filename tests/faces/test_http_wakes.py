@@ -12,6 +12,8 @@ import pytest
 
 from tests.adapters.receivers import OK, Receiver, answers, hang, status
 from tests.databases import fresh_postgres
+from tests.faces.http_calls import Actor
+from tests.faces.mcp_streams import get_stream, open_session, until_heard
 from wakeline import webhooks
 from wakeline.testing.server import ServerProcess
 
@@ -104,6 +106,20 @@ async def test_a_message_reaches_its_receivers_webhook_signed_with_the_key_shown
     assert event["logId"] == sent["log_id"]
     shown = await bob.call("GET", f"/v1/wake-subscriptions/{made['subscription_id']}", expect=200)
     assert "signing_key" not in shown
+
+
+async def test_a_webhook_is_hinted_at_on_the_receivers_connections_once(ann: Agent, bob: Agent) -> None:
+    listening = Actor(bob.server, bob.handle, bob.token)
+    async with Receiver(answers(status(500), OK, OK)) as receiver:
+        await bob.subscribe(receiver.url())
+        session = await asyncio.to_thread(open_session, listening)
+        with await asyncio.to_thread(get_stream, listening, session) as stream:
+            await asyncio.to_thread(until_heard, listening)
+            for tried in (2, 3):  # the first is sent twice, and hinted at once
+                sent = await ann.send(bob)
+                await requests(receiver, tried)
+                told = (await asyncio.to_thread(stream.next))["params"]["data"]
+                assert (told["eventType"], told["logId"]) == ("wake/sent_to_me", sent["log_id"])
 
 
 @pytest.mark.guarantee("G-WAKE-EVIDENCE")

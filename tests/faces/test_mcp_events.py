@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.faces.http_calls import Actor, new_agent
+from tests.faces.http_calls import Actor, new_agent, operator
 from tests.faces.mcp_calls import ACCEPT, HANDSHAKE, modern, post, rpc
 from tests.faces.mcp_server import COMMAND
 from tests.faces.mcp_streams import Listening, until_taken, wake
@@ -41,6 +41,11 @@ def bob(place: ServerProcess) -> Actor:
 def ask(actor: Actor, method: str, **params: Any) -> Any:
     body, headers = modern(method, params)
     return post(actor.server, actor.token, body, **headers).json()
+
+
+def events_stream(actor: Actor, **params: Any) -> Listening:
+    body, headers = modern("events/stream", {"name": "inbox.mail", **params})
+    return Listening(actor, "POST", body, headers)
 
 
 def test_events_are_declared_and_listed(bob: Actor) -> None:
@@ -82,14 +87,69 @@ def test_a_cursor_of_another_history_is_a_gap(bob: Actor) -> None:
 
 
 def test_a_stream_tells_of_mail_as_it_comes(alice: Actor, bob: Actor) -> None:
-    body, headers = modern("events/stream", {"name": "inbox.mail"})
-    with Listening(bob, "POST", body, headers) as stream:
+    with events_stream(bob) as stream:
         assert stream.next()["method"] == "notifications/events/active"
         sent = alice.send(bob)
         told = stream.next()
         assert told["method"] == "notifications/events/event"
         assert told["params"]["event"]["eventId"] == sent["message_id"]
         assert told["params"]["cursor"].endswith(f"-{sent['log_id']}")
+
+
+def test_a_poll_passes_over_what_is_too_old_and_says_so(alice: Actor, bob: Actor) -> None:
+    cursor = ask(bob, "events/poll", name="inbox.mail")["result"]["cursor"]
+    sent = alice.send(bob)
+    young = ask(bob, "events/poll", name="inbox.mail", cursor=cursor, maxAgeMs=3_600_000)["result"]
+    assert ([one["eventId"] for one in young["events"]], young["truncated"]) == ([sent["message_id"]], False)
+    old = ask(bob, "events/poll", name="inbox.mail", cursor=cursor, maxAgeMs=0)["result"]
+    assert (old["events"], old["truncated"]) == ([], True)
+    assert ask(bob, "events/poll", name="inbox.mail", cursor=old["cursor"], maxAgeMs=0)["result"]["truncated"] is False
+    assert ask(bob, "events/poll", name="inbox.mail", cursor=cursor, maxAgeMs=-1)["error"]["code"] == -32602
+
+
+def test_a_stream_says_what_it_passes_over(alice: Actor, bob: Actor) -> None:
+    cursor = ask(bob, "events/poll", name="inbox.mail")["result"]["cursor"]
+    old = alice.send(bob)
+    cases: list[dict[str, Any]] = [{"cursor": "ffff-3"}, {"cursor": cursor, "maxAgeMs": 0}]
+    for asked in cases:
+        with events_stream(bob, **asked) as stream:
+            active = stream.next()
+            assert (active["method"], active["params"]["truncated"]) == ("notifications/events/active", True)
+            assert active["params"]["cursor"].endswith(f"-{old['log_id']}")
+    with events_stream(bob, cursor=cursor, maxAgeMs=3_600_000) as stream:
+        active = stream.next()["params"]
+        assert (active["truncated"], active["cursor"]) == (False, cursor)
+        assert stream.next()["params"]["event"]["eventId"] == old["message_id"]
+
+
+def test_a_stream_tells_of_a_backlog_to_its_end(alice: Actor, bob: Actor) -> None:
+    cursor = ask(bob, "events/poll", name="inbox.mail")["result"]["cursor"]
+    sent = [alice.send(bob, body=f"text {n}")["message_id"] for n in range(calls.SHOWN_MAIL + 1)]
+    with events_stream(bob, cursor=cursor) as stream:
+        assert stream.next()["method"] == "notifications/events/active"
+        assert [stream.next()["params"]["event"]["eventId"] for _ in sent] == sent
+
+
+def test_a_stream_whose_right_ends_is_terminated(place: ServerProcess, bob: Actor) -> None:
+    with events_stream(bob) as stream:
+        assert stream.next()["method"] == "notifications/events/active"
+        [token] = operator(place).get("/v1/tokens", handle=bob.handle)["tokens"]
+        operator(place).call("DELETE", f"/v1/tokens/{token['jti']}")
+        ended = stream.next()
+        assert (ended["method"], ended["params"]["error"]["code"]) == ("notifications/events/terminated", -32012)
+        assert stream.next()["result"]["resultType"] == "complete"
+        assert stream.next() is None
+
+
+def test_a_stream_of_a_server_that_stops_ends_and_is_not_terminated(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Whoever was following comes back with its cursor."""
+    with (
+        ServerProcess(tmp_path_factory.mktemp("stops") / "data", mcp_events="true") as server,
+        events_stream(new_agent(server)) as stream,
+    ):
+        assert stream.next()["method"] == "notifications/events/active"
+        assert server.stop() == 0
+        assert stream.next()["result"]["resultType"] == "complete"
 
 
 def test_what_is_not_offered_is_refused(bob: Actor) -> None:

@@ -13,7 +13,18 @@ from tests.faces.http_calls import Actor, error_of, new_agent, new_token, operat
 from tests.faces.listener import Listener
 from tests.faces.mcp_calls import MODERN, connected, modern, post, rpc
 from tests.faces.mcp_server import COMMAND
-from tests.faces.mcp_streams import INBOX, Listening, Sleeper, get_stream, listen, open_session, push, until_taken, wake
+from tests.faces.mcp_streams import (
+    INBOX,
+    Listening,
+    Sleeper,
+    digest,
+    get_stream,
+    listen,
+    open_session,
+    push,
+    until_taken,
+    wake,
+)
 from tests.faces.test_mcp_stdio import piped
 from wakeline.testing.server import ServerProcess
 
@@ -78,11 +89,24 @@ def test_who_did_not_subscribe_or_no_longer_does_hears_only_wakes(alice: Actor, 
 
 
 def test_a_client_is_pushed_only_the_events_that_it_declares(bob: Actor) -> None:
-    wanted = {"neo-wake-substrate": {"version": "1.0", "supportedEvents": ["wake/digest"]}}
+    wanted = {"neo-wake-substrate": {"version": "1.0", "supportedEvents": ["wake/permission_granted"]}}
     with get_stream(bob, open_session(bob, experimental=wanted)) as stream:
-        until_taken(bob, wake("wake/sent_to_me"))
-        push(bob, wake("wake/digest"))
-        assert stream.next()["params"]["data"]["eventType"] == "wake/digest"
+        until_taken(bob, wake("wake/permission_granted"))
+        assert push(bob, wake("wake/sent_to_me"), digest("sent_to_me")) == [0, 0]
+        assert push(bob, digest("sent_to_me", "permission_granted")) == [1]
+        assert [stream.next()["params"]["data"]["eventType"] for _ in range(2)] == [
+            "wake/permission_granted",
+            "wake/digest",
+        ]
+
+
+def test_a_session_takes_wakes_only_while_its_stream_is_open(bob: Actor) -> None:
+    session = open_session(bob)
+    assert push(bob, wake(n=1)) == [0]
+    with get_stream(bob, session) as stream:
+        until_taken(bob, wake(n=2))
+        assert stream.next()["params"]["data"]["payload"] == {"n": 2}
+    until_taken(bob, wake(n=3), by=0)
 
 
 def test_a_level_above_info_turns_wakes_off(bob: Actor) -> None:
@@ -91,11 +115,13 @@ def test_a_level_above_info_turns_wakes_off(bob: Actor) -> None:
     def set_level(level: str) -> None:
         assert post(bob.server, bob.token, rpc("logging/setLevel", {"level": level}), Mcp_Session_Id=session).json()
 
-    set_level("warning")
     with get_stream(bob, session) as stream:
-        until_taken(bob, wake(n=1))
+        until_taken(bob, wake(n=0))
+        assert stream.next()
+        set_level("warning")
+        assert push(bob, wake(n=1)) == [0]
         set_level("debug")
-        push(bob, wake(n=2))
+        assert push(bob, wake(n=2)) == [1]
         assert stream.next()["params"]["data"]["payload"] == {"n": 2}
 
 
@@ -126,6 +152,13 @@ async def test_the_sdk_client_hears_of_new_mail(alice: Actor, bob: Actor) -> Non
         async for event in events:
             assert str(getattr(event, "uri", "")) == INBOX
             break
+
+
+def test_a_listener_that_did_not_ask_for_the_inbox_takes_nothing(alice: Actor, bob: Actor) -> None:
+    body, headers = modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    with Listening(bob, "POST", body, headers) as stream:
+        assert stream.next()["params"]["notifications"] == {"toolsListChanged": True}
+        assert push(bob, wake()) == [0]
 
 
 @pytest.mark.guarantee("G-MCP-PUSH")
@@ -178,13 +211,16 @@ async def test_stdio_of_the_handshake_era_gets_wake_events(bob: Actor) -> None:
 
 def test_wakes_are_streamed_to_the_principals_own_processes(place: ServerProcess, alice: Actor, bob: Actor) -> None:
     connection = place.connect()
-    connection.request("GET", "/v1/wakes", headers={"Authorization": f"Bearer {bob.token}"})
+    connection.request(
+        "GET", "/v1/wakes?events=wake/sent_to_me,wake/digest", headers={"Authorization": f"Bearer {bob.token}"}
+    )
     answer = connection.getresponse()
     assert (answer.status, answer.readline()) == (200, b": connected\n")
     push(bob, wake(n=1))
     lines = [answer.readline() for _ in range(3)]
     assert lines[1] == b"event: wake\n"
     assert b'"payload":{"n":1}' in lines[2]
+    assert push(bob, wake("wake/permission_granted")) == [0]
     alice.send(bob)
     seen = b""
     while b"event: inbox" not in seen:

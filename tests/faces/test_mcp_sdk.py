@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from mcp.server import connection, session, streamable_http_manager
+from mcp.server import connection, session, streamable_http, streamable_http_manager
 from mcp.server.lowlevel import Server
 
 import wakeline.faces.mcp
@@ -34,6 +34,20 @@ async def test_a_session_can_still_be_ended_by_its_id() -> None:
     await sdk.end_session(manager, "nobody")  # it looks where sessions are kept
     assert inspect.iscoroutinefunction(manager._discard_session)  # noqa: SLF001 - the point of this test
     assert isinstance(manager._session_creation_lock, anyio.Lock)  # noqa: SLF001 - what the adapter relies on
+
+
+async def test_an_open_stream_is_still_found_where_the_router_looks() -> None:
+    manager = streamable_http_manager.StreamableHTTPSessionManager(Server("x"))
+    transport = manager._admit_session(None)  # noqa: SLF001 - the point of this test
+    assert transport is not None
+    assert transport.mcp_session_id is not None
+    assert not sdk.has_stream(manager, transport.mcp_session_id)
+    sending, receiving = anyio.create_memory_object_stream[streamable_http.EventMessage]()
+    with sending, receiving:
+        streams = transport._request_streams  # noqa: SLF001 - as above
+        streams[streamable_http.GET_STREAM_KEY] = (sending, receiving)
+        assert sdk.has_stream(manager, transport.mcp_session_id)
+    assert not sdk.has_stream(manager, "nobody")
 
 
 @pytest.mark.parametrize("path", sorted(FACE.glob("*.py")), ids=lambda path: path.stem)

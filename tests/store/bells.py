@@ -10,6 +10,7 @@ import msgspec
 from tests.store.builders import new_id, open_workspace
 from tests.store.places import SqlitePlace
 from wakeline.core.delivery import Delivery
+from wakeline.core.event import EVENTS
 from wakeline.core.log import Workspace
 from wakeline.core.parcel import Accepted, Result
 from wakeline.core.picture import Needs, Picture
@@ -67,14 +68,16 @@ class Bell:
         self.store, self.workspace = store, workspace
         self.rules = WakeRules(**rules)
         self.node = node
-        self.here: frozenset[str] = frozenset()
+        self.here: frozenset[str] = frozenset()  # who is connected
+        self.heard: tuple[str, ...] = EVENTS  # and what they can be told of
         self._planned: list[Planned] = []
         self.matcher = Matcher(store, self.rules, self._stamp, self._planned.extend)
         if at_once:
             store.follow_up(AtOnce(self.rules, node, CLAIMS), self._planned.extend, lambda _planned: None)
 
     def _stamp(self, _workspace_id: int, handles: set[str]) -> Stamp:
-        return Stamp(new_id(), self.node, CLAIMS, self.here & handles)
+        heard = frozenset((handle, told) for handle in self.here & handles for told in self.heard)
+        return Stamp(new_id(), self.node, CLAIMS, heard)
 
     def stamp(self) -> Stamp:
         return self._stamp(0, set(self.here))

@@ -6,7 +6,7 @@ from wakeline.calls.call import SAFE, Call, given, quote, read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from typing import Any
 
@@ -129,9 +129,9 @@ def manage_wake_subscription(action: str, **arguments: Any) -> Call:
     return Call("POST", "/v1/manage-wake-subscription", body={"action": action, **arguments})
 
 
-def stream_wakes() -> Call:
+def stream_wakes(*, events: Iterable[str] | None = None) -> Call:
     """Open the stream of wakes: hints for this principal's connections, never the mail itself."""
-    return read("/v1/wakes")
+    return read("/v1/wakes", events=None if events is None else ",".join(events))
 
 
 def list_deliveries(

@@ -6,7 +6,7 @@ the text around it is ours.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -41,6 +41,20 @@ _WORDS: dict[str, tuple[str, str, str]] = {
     HEARTBEAT_PULSE: ("heartbeat", "heartbeats", "{unread} unread"),
     NOTICE_ASSIGNED: ("notice assigned", "notices assigned", '"{title}"'),
 }
+
+
+EVENTS = (*_WORDS, DIGEST)
+
+
+def event_type_of(trigger: str) -> str:
+    return f"wake/{trigger.lower()}"
+
+
+def told_of(said: Mapping[str, Any]) -> tuple[str, ...]:
+    """The event types that one event speaks of: its own, and of a digest also those of its parts."""
+    event_type = str(said.get("eventType"))
+    parts = said["payload"].get("breakdown", {}) if event_type == DIGEST else {}
+    return (event_type, *(f"wake/{name}" for name in parts))
 
 
 def sent_to_me(

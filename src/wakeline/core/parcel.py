@@ -68,7 +68,7 @@ class Uncertain(msgspec.Struct, frozen=True):
 
 
 class Absent(msgspec.Struct, frozen=True):
-    """The receiver is not connected to this node: nothing was sent, and nothing is wrong with the route."""
+    """No connection to this node would tell the receiver: nothing was sent, and nothing is wrong with the route."""
 
 
 Result = Accepted | Refused | Failed | Uncertain | Absent

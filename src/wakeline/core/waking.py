@@ -116,7 +116,7 @@ class Circumstances:
     thread: Thread | None
     seat: Seat | None
     quiet_until: int | None
-    connected: bool  # the receiver has a connection to this node
+    connected: bool  # the receiver has a connection to this node that would tell of it
     age_limit: timedelta
 
 

@@ -45,7 +45,8 @@ class Stamp(msgspec.Struct, frozen=True):
     seed: str  # a fresh id
     node: str
     claims: frozenset[str] = frozenset()  # targets
-    connected: frozenset[str] = frozenset()  # of the receivers concerned, those with a connection to this node
+    # Of the receivers concerned: (handle, event type) of which a connection to this node would tell.
+    connected: frozenset[tuple[str, str]] = frozenset()
 
 
 class Planned(msgspec.Struct, frozen=True):
@@ -130,7 +131,7 @@ def open_wakes(picture: Picture, subscription_id: str) -> list[Wake]:
 
 
 def _decide_all(
-    picture: Picture, subscription: Subscription, rules: WakeRules, connected: frozenset[str]
+    picture: Picture, subscription: Subscription, rules: WakeRules, connected: frozenset[tuple[str, str]]
 ) -> list[tuple[Wake, Verdict]]:
     owner = picture.principals.get(subscription.handle)
     quiet = quiet_until(owner.quiet, owner.dnd_until, picture.now) if owner is not None else None
@@ -153,7 +154,7 @@ def _circumstances(
     sessions: list[Session],
     quiet: int | None,
     rules: WakeRules,
-    connected: frozenset[str],
+    connected: frozenset[tuple[str, str]],
 ) -> Circumstances:
     thread_id, seq = wake.thread_id or "", wake.seq or 0
     under_way = picture.deliveries.values()
@@ -165,7 +166,7 @@ def _circumstances(
         thread=picture.threads.get(thread_id),
         seat=seat,
         quiet_until=quiet,
-        connected=subscription.handle in connected,
+        connected=(subscription.handle, wake.event_type) in connected,
         age_limit=timedelta(seconds=rules.wake_age_seconds),
     )
 

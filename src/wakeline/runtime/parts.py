@@ -14,6 +14,7 @@ from wakeline.adapters.mcp_push import McpPush
 from wakeline.adapters.webhook import Webhooks
 from wakeline.core.activation import ActivationRules
 from wakeline.core.destination import parse_networks
+from wakeline.core.event import SENT_TO_ME
 from wakeline.core.guardrail import Guardrails
 from wakeline.core.instant import SECOND
 from wakeline.core.log import LogEntry
@@ -118,13 +119,12 @@ async def assemble(settings: Settings, store: Store) -> Parts:
         audit=Audit(context),
         hub=hub,
         pushes=pushes,
-        bridges=Bridges(context, _rules(settings), sessions.view),
+        bridges=Bridges(context, _rules(settings), sessions.view, pushes.push),
         proofs=Proofs(context, _attention(settings)),
         activations=Activations(context, _activation_rules(settings)),
         launches=Launches(context, _activation_rules(settings), _attention(settings), threads, settings.human_handle),
     )
-    push = McpPush(pushes.push)
-    waker = _waker(settings, store, box, webhooks, push)
+    waker = _waker(settings, store, box, webhooks, pushes)
     _tell(waker, services)
     activator = Activator(store, _activation_rules(settings), _rules(settings), settings.human_handle, clock.new_id)
     return Parts(store, services, hub, retention, issuer, webhooks, waker, rails, activator)
@@ -132,8 +132,7 @@ async def assemble(settings: Settings, store: Store) -> Parts:
 
 def _tell(waker: Waker, services: Services) -> None:
     """Of who comes and goes."""
-    services.pushes.on_arrival(partial(_greet, services.subscriptions, waker))
-    services.pushes.on_departure(waker.disconnected)
+    services.pushes.on_arrival(partial(_greet, services, waker))
     services.sessions.on_seat(waker.seated)
     services.hub.on_control(waker.hear)
     services.hub.on_lost(waker.look)
@@ -173,10 +172,11 @@ def _retention(settings: Settings, store: Store) -> Retention:
     )
 
 
-async def _greet(subscriptions: Subscriptions, waker: Waker, caller: Caller) -> None:
+async def _greet(services: Services, waker: Waker, caller: Caller) -> None:
     """Somebody listens: it is woken for its mail unless it has decided otherwise, and what waits for it goes out."""
-    await subscriptions.ensure_default(caller, mcp_connected=True)
-    waker.connected(caller.workspace_id, caller.handle)
+    if SENT_TO_ME in services.pushes.heard(caller.workspace_id, caller.handle):
+        await services.subscriptions.ensure_default(caller, mcp_connected=True)
+    waker.seated(caller.workspace_id, caller.handle)
 
 
 def _rules(settings: Settings) -> WakeRules:
@@ -187,17 +187,17 @@ def _activation_rules(settings: Settings) -> ActivationRules:
     return ActivationRules(**{name: getattr(settings, name) for name in ActivationRules.__struct_fields__})
 
 
-def _waker(settings: Settings, store: Store, box: Fernet, webhooks: Webhooks, push: McpPush) -> Waker:
+def _waker(settings: Settings, store: Store, box: Fernet, webhooks: Webhooks, pushes: Pushes) -> Waker:
     packer = Packer(box, clock.now, timedelta(seconds=settings.webhook_timeout_seconds))
     return Waker(
         store,
         _rules(settings),
-        {Target.WEBHOOK: webhooks, Target.MCP: push},
+        {Target.WEBHOOK: webhooks, Target.MCP: McpPush(pushes.push)},
         # On SQLite there is one server, so its name survives it; among nodes each life has a name of its own.
         node="local" if not settings.database else f"node-{dice.token_hex(6)}",
         new_id=clock.new_id,
         pack=packer.pack,
-        hint=push.hint,
+        connections=pushes,
         monotonic=time.monotonic,
     )
 
@@ -226,7 +226,7 @@ def _subscriptions(settings: Settings, context: Context, keys: Keys, pushes: Pus
         keys,
         allowed=parse_networks(settings.webhook_allow),
         limit=settings.subscriptions_per_agent,
-        is_listening=pushes.is_listening,
+        heard=pushes.heard,
     )
 
 

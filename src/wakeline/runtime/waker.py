@@ -1,6 +1,6 @@
 """Makes wakes happen on this node: matches when the log grows, plans when a time has come, brings out what is claimed.
 
-Everything it knows is in the store; what it holds in memory is only who is connected and what it is carrying just now.
+Everything it knows is in the store; what it holds in memory is only what it is carrying just now.
 It may die on any line: the cursor, the flush times and the leases say what the next one has to do.
 """
 
@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
 
 from wakeline.core.bridge_queries import LapsedRings, Poked, WakesToPoke
 from wakeline.core.instant import SECOND
@@ -43,7 +44,16 @@ TICK_SECONDS = 1.0
 AGAIN_SECONDS = 1.0
 
 Pack = Callable[[Planned], Parcel]
-Hint = Callable[[Parcel], object]  # beside whatever route a parcel takes; it is never waited for
+
+
+class Connections(Protocol):
+    """What receivers have open to this node."""
+
+    def heard(self, workspace_id: int, handle: str) -> frozenset[str]:
+        """The event types of which this receiver would be told now."""
+
+    def push(self, workspace_id: int, handle: str, body: bytes) -> int:
+        """Tell it of an event, as a hint: nobody need be there, and nothing is waited for."""
 
 
 class Waker:
@@ -56,7 +66,7 @@ class Waker:
         node: str,
         new_id: Callable[[], str],
         pack: Pack,
-        hint: Hint,
+        connections: Connections,
         monotonic: Callable[[], float],
     ) -> None:
         self._store = store
@@ -65,7 +75,7 @@ class Waker:
         self._node = node
         self._new_id = new_id
         self._pack = pack
-        self._hint = hint
+        self._connections = connections
         self._monotonic = monotonic
         self._matcher = Matcher(store, rules, self._stamp, self._carry_all)
         self._supervisor = Supervisor(store, rules, self._flush_all)
@@ -74,7 +84,6 @@ class Waker:
         self._ring = asyncio.Event()
         self._timer = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
-        self._handles: set[tuple[int, str]] = set()  # receivers with a connection to this node
         self._ring.set()
         store.on_commit(self.look)
         store.follow_up(AtOnce(rules, node, frozenset(adapters)), self._carry_all, self._expect)
@@ -92,22 +101,16 @@ class Waker:
             self._matcher.expect(row)
             self.look(row.workspace_id)
 
-    def connected(self, workspace_id: int, handle: str) -> None:
-        """A receiver has come: what waits for it may go out."""
-        self._handles.add((workspace_id, handle))
-        self.seated(workspace_id, handle)
-
     def seated(self, workspace_id: int, handle: str) -> None:
-        """There is a way to one of its sessions again: whatever is held is looked at now."""
+        """There is a way to a receiver, or to one of its sessions, again: whatever is held is looked at now."""
         if self._group is not None:
             self._group.create_task(self._attend(workspace_id, handle))
 
-    def disconnected(self, workspace_id: int, handle: str) -> None:
-        self._handles.discard((workspace_id, handle))
-
     def _stamp(self, workspace_id: int, handles: set[str]) -> Stamp:
-        here = frozenset(handle for handle in handles if (workspace_id, handle) in self._handles)
-        return Stamp(self._new_id(), self._node, frozenset(self._adapters), here)
+        heard = frozenset(
+            (handle, told) for handle in handles for told in self._connections.heard(workspace_id, handle)
+        )
+        return Stamp(self._new_id(), self._node, frozenset(self._adapters), heard)
 
     # -- loops --------------------------------------------------------------------------------------------------------
 
@@ -250,7 +253,7 @@ class Waker:
             claimed = self._monotonic()
             parcel = self._pack(planned)
             if parcel.target != Target.MCP and parcel.attempt == 1 and not parcel.callback:
-                self._hint(parcel)
+                self._connections.push(parcel.workspace_id, parcel.handle, parcel.body)  # beside its own route
             result = await self._deliver(parcel, planned.delivery.target)
             planned = await self._settle(planned, result, claimed)
         self._timer.set()

@@ -21,13 +21,13 @@ from wakeline.service.messages import Messages
 from wakeline.service.operations import Operations
 from wakeline.service.principals import Principals
 from wakeline.service.proofs import Proofs
-from wakeline.service.pushes import Push, Pushes
+from wakeline.service.pushes import Ear, Push, Pushes
 from wakeline.service.sessions import Sessions
 from wakeline.service.subscriptions import Subscriptions
 from wakeline.service.threads import Threads
 from wakeline.service.wake_protocol import WakeProtocol
 
-__all__ = ["Caller", "Hub", "Identity", "Published", "Push", "Pushes", "Services", "Stream"]
+__all__ = ["Caller", "Ear", "Hub", "Identity", "Published", "Push", "Pushes", "Services", "Stream"]
 
 
 @dataclass(frozen=True, slots=True)

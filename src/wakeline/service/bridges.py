@@ -50,14 +50,16 @@ MOST_SESSIONS = 1000
 MOST_ANNOUNCED = 100
 
 View = Callable[[Session, int], wire.SessionView]
+Hint = Callable[[int, str, bytes], object]  # (workspace, handle, event): beside the ring, and never waited for
 
 
 class Bridges:
-    def __init__(self, context: Context, rules: WakeRules, view: View) -> None:
+    def __init__(self, context: Context, rules: WakeRules, view: View, hint: Hint) -> None:
         self._context = context
         self._rules = rules
         self._attention = Attention(rules.presence_stale_seconds * SECOND, rules.context_gate_tokens)
         self._view = view
+        self._hint = hint
 
     # -- the lease ----------------------------------------------------------------------------------------------------
 
@@ -105,6 +107,9 @@ class Bridges:
         found = tuple((row.delivery_id, row.subscription_id, row.session_id) for row in rows)
         stamp = self._stamp(request.bridge_id)
         taken = await store.submit(ClaimRings(caller, request.bridge_id, found, self._rules, stamp))
+        for one in taken:
+            if one.delivery.attempts == 1:
+                self._hint(caller.workspace_id, one.delivery.handle, one.delivery.body.encode())
         return wire.Rings(rings=[await self._ring(caller, one) for one in taken])
 
     def _stamp(self, bridge_id: str = "") -> Stamp:

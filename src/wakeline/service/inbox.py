@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+from datetime import datetime, timedelta
 
 from wakeline import wire
 from wakeline.core import budget, policy
+from wakeline.core.instant import plus, to_datetime
 from wakeline.core.log import Position, Workspace, parse_position
 from wakeline.core.message import Box
 from wakeline.core.principal import Caller, Kind
@@ -33,6 +35,7 @@ _BOXES = {
     "all": (Box.UNREAD, Box.LAPSED),
 }
 SHOWN = 20
+LONGEST_MS = 10**12  # within what a timedelta and a database hold
 _cursor = re.compile(r"([0-3])\.([0-2])\.([0-9]{1,18})")
 
 
@@ -60,6 +63,11 @@ class Inboxes:
             return await self._mail(caller, query.after)
         finally:
             self._hub.stop_expecting_mail(waiter)
+
+    async def before(self, milliseconds: int) -> datetime:
+        """That long ago."""
+        age = timedelta(milliseconds=min(milliseconds, LONGEST_MS))
+        return to_datetime(plus(await self._context.store.now(), -age))
 
     async def _mail(self, caller: Caller, after: str | None) -> wire.Mail:
         store = self._context.store

@@ -6,6 +6,11 @@ they count against its limit, and end when their token expires or is revoked, or
 
 "New mail" is told once for what came together: after the first ring we wait a moment, then ask what is unread after the
 position that was told last.  So mail that was read meanwhile, or was for others, rings nobody.
+
+Not every connection can be told of every wake: its client may not understand the event, may not want any, or may have
+no stream open on which it could come.  Each has an ear that knows.  A wake is offered, and counted, only where it is
+taken, so that nothing is recorded as delivered of which nobody was told.  An ear that opens later is greeted like a new
+connection.
 """
 
 from __future__ import annotations
@@ -14,9 +19,12 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from wakeline import wire
+from wakeline.core.event import EVENTS, told_of
 from wakeline.core.principal import Caller
 from wakeline.errors import Unavailable, WakelineError
 from wakeline.service.hub import Hub
@@ -28,6 +36,10 @@ _log = logging.getLogger(__name__)
 COALESCE_SECONDS = 0.05
 RETRY_SECONDS = 1.0
 Key = tuple[int, str]
+Takes = Callable[[str], bool]  # an event type
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+_NOTHING: frozenset[str] = frozenset()
 
 
 class Push:
@@ -39,6 +51,31 @@ class Push:
         self.kind = kind
         self.event = event
         self.encoded: bytes | None = None
+
+
+class Ear:
+    """Of which wakes a listener can be told at this moment.  Whoever lets it hear more says so: `changed`."""
+
+    __slots__ = ("_tell", "takes")
+
+    def __init__(self, takes: Takes) -> None:
+        self.takes = takes
+        self._tell: Callable[[], None] | None = None
+
+    def heard(self) -> frozenset[str]:
+        return frozenset(filter(self.takes, EVENTS))
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+
+    def changed(self) -> None:
+        if self._tell is not None:
+            self._tell()
+
+
+class _Listener(NamedTuple):
+    waiter: Waiter[_Ring]
+    ear: Ear
 
 
 class _Ring:
@@ -58,37 +95,43 @@ class Pushes:
     def __init__(self, hub: Hub, inboxes: Inboxes) -> None:
         self._hub = hub
         self._inboxes = inboxes
-        self._open: dict[Key, dict[Stream[Push], Waiter[_Ring]]] = {}
+        self._open: dict[Key, dict[Stream[Push], _Listener]] = {}
         self._told: dict[Key, str] = {}
         self._on_arrival: list[Callable[[Caller], Awaitable[None]]] = []
-        self._on_departure: list[Callable[[int, str], None]] = []
         self._rung: set[Key] = set()
         self._ring = asyncio.Event()
+        self._arrived: asyncio.Queue[tuple[Stream[Push], Ear]] = asyncio.Queue()
 
     def on_arrival(self, greet: Callable[[Caller], Awaitable[None]]) -> None:
-        """Be told of every new listener, once it listens."""
+        """Be told of every listener that can be told of wakes, once it can."""
         self._on_arrival.append(greet)
 
-    def on_departure(self, part: Callable[[int, str], None]) -> None:
-        """Be told when a principal's last listener has gone."""
-        self._on_departure.append(part)
+    def heard(self, workspace_id: int, handle: str) -> frozenset[str]:
+        """The event types of which a connection of this principal's would be told now."""
+        listeners = self._open.get((workspace_id, handle))
+        if listeners is None:
+            return _NOTHING
+        return _NOTHING.union(*(one.ear.heard() for stream, one in listeners.items() if not stream.closed))
 
-    def is_listening(self, caller: Caller) -> bool:
-        return (caller.workspace_id, caller.handle) in self._open
-
-    def push(self, workspace_id: int, handle: str, event: Mapping[str, Any]) -> int:
+    def push(self, workspace_id: int, handle: str, body: bytes) -> int:
         """Offer a wake event to the principal's connections; answers how many took it."""
-        return self._offer((workspace_id, handle), Push("wake", event))
+        key = (workspace_id, handle)
+        if key not in self._open:
+            return 0
+        push = Push("wake", _decode(body))
+        return self._offer(key, push, told_of(push.event))
 
-    def _offer(self, key: Key, item: Push) -> int:
+    def _offer(self, key: Key, item: Push, event_types: tuple[str, ...] | None = None) -> int:
+        """Without event types it is for everybody.  A digest is for who takes any of its parts."""
         taken = 0
-        for stream in list(self._open.get(key, ())):
-            stream.offer(item)
-            taken += not stream.closed
+        for stream, listener in list(self._open.get(key, {}).items()):
+            if event_types is None or any(map(listener.ear.takes, event_types)):
+                stream.offer(item)
+                taken += not stream.closed
         return taken
 
     @asynccontextmanager
-    async def open(self, caller: Caller, on_overflow: Callable[[], None]) -> AsyncIterator[Stream[Push]]:
+    async def open(self, caller: Caller, on_overflow: Callable[[], None], ear: Ear) -> AsyncIterator[Stream[Push]]:
         """A listener, from now on."""
         key = (caller.workspace_id, caller.handle)
         stream: Stream[Push] = self._hub.open(caller, on_overflow)
@@ -97,15 +140,19 @@ class Pushes:
         except BaseException:
             self._hub.leave(stream)
             raise
-        self._open.setdefault(key, {})[stream] = waiter
+        self._open.setdefault(key, {})[stream] = _Listener(waiter, ear)
+        ear.on_change(lambda: self._arrived.put_nowait((stream, ear)))
         try:
             if key not in self._told:
                 self._told[key] = (await self._inboxes.wait(caller, wire.MailQuery())).position
-            for greet in self._on_arrival:
-                await greet(caller)
+            await self._greet(caller, ear)
             yield stream
         finally:
             self._leave(key, stream, waiter)
+
+    async def _greet(self, caller: Caller, ear: Ear) -> None:
+        for greet in self._on_arrival if ear.heard() else ():
+            await greet(caller)
 
     def _leave(self, key: Key, stream: Stream[Push], waiter: Waiter[_Ring]) -> None:
         self._hub.leave(stream)
@@ -114,8 +161,6 @@ class Pushes:
         if not self._open[key]:
             del self._open[key]
             self._told.pop(key, None)
-            for part in self._on_departure:
-                part(*key)
 
     # -- new mail -----------------------------------------------------------------------------------------------------
 
@@ -124,6 +169,21 @@ class Pushes:
         self._ring.set()
 
     async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._tell_of_mail())
+            group.create_task(self._greet_again())
+
+    async def _greet_again(self) -> None:
+        """Those whose ears have opened."""
+        while True:
+            stream, ear = await self._arrived.get()
+            try:
+                if not stream.closed:
+                    await self._greet(stream.caller, ear)
+            except WakelineError as error:  # what waits for it is looked at again in a while all the same
+                _log.warning("a listener is not greeted: %s", error.message)
+
+    async def _tell_of_mail(self) -> None:
         while True:
             await self._ring.wait()
             await asyncio.sleep(COALESCE_SECONDS)

@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 from wakeline import wire
 from wakeline.core.cursor import Cursor, nowhere
 from wakeline.core.destination import Network, check_url
+from wakeline.core.event import event_type_of
 from wakeline.core.instant import SECOND, to_datetime
 from wakeline.core.principal import Caller
 from wakeline.core.queries import WorkspaceById
@@ -55,13 +56,13 @@ class Subscriptions:
         *,
         allowed: Sequence[Network],
         limit: int,
-        is_listening: Callable[[Caller], bool],
+        heard: Callable[[int, str], frozenset[str]],
     ) -> None:
         self._context = context
         self._keys = keys
         self._allowed = allowed
         self._limit = limit
-        self._is_listening = is_listening
+        self._heard = heard
 
     async def subscribe(self, caller: Caller, request: wire.SubscribeWake) -> wire.WakeSubscribed:
         check_claims(caller, request)
@@ -76,7 +77,7 @@ class Subscriptions:
             wake_policy=_known(said.wake_policy),
             sealed_key=sealed,
             full_body=_known(said.full_body),
-            has_mcp=request.mcp_connected or self._is_listening(caller),
+            has_mcp=request.mcp_connected or self._is_heard(caller, request.trigger),
         )
         command = Subscribe(
             caller, self._context.new_id(), request.trigger, _filters(request.filters), route, self._limit
@@ -89,6 +90,9 @@ class Subscriptions:
             signing_key=shown if fresh_key else UNSET,
             status="existing" if made.existed else UNSET,
         )
+
+    def _is_heard(self, caller: Caller, trigger: str) -> bool:
+        return event_type_of(trigger) in self._heard(caller.workspace_id, caller.handle)
 
     async def ensure_default(self, caller: Caller, *, mcp_connected: bool = False) -> None:
         """An agent connected: it is woken for its mail unless it has decided otherwise, also for what came before."""

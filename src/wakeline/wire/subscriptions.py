@@ -64,6 +64,12 @@ class SubscribeWake(Request, frozen=True):
     mcp_connected: bool = False
 
 
+class WakesQuery(Query, frozen=True):
+    """`events`: those that the listener can be told of, with commas between; all, if it is not given."""
+
+    events: Annotated[str, Meta(max_length=500)] | None = None
+
+
 class ChangeWake(Request, frozen=True):
     trigger: WakeTrigger | UnsetType = UNSET
     filters: WakeFilters | UnsetType = UNSET

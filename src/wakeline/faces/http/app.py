@@ -195,8 +195,8 @@ class Application:
     async def _wakes(self, scope: Scope, headers: dict[bytes, bytes], send: Send, request_id: str) -> int:
         scope["operation"] = "wakes"
         caller = await self._authenticate(scope, headers)
-        parse_query(wire.Query, scope["query_string"])
-        await stream.serve_wakes(self._services, caller, _connection(scope), send, request_id)
+        query = parse_query(wire.WakesQuery, scope["query_string"])
+        await stream.serve_wakes(self._services, caller, query, _connection(scope), send, request_id)
         return 200
 
 

@@ -148,6 +148,7 @@ def _wakes() -> dict[str, Any]:
     return {
         "operationId": "stream_wakes",
         "summary": "Hints for your connections: 'wake' carries a wake event, 'inbox' says that mail came",
+        "parameters": _query_parameters(wire.WakesQuery),
         "responses": {
             "200": {"description": "A stream of hints", "content": {"text/event-stream": {}}},
             **_ERRORS,

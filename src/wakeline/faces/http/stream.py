@@ -15,7 +15,7 @@ from wakeline import wire
 from wakeline.errors import Gone, Unavailable
 from wakeline.faces.http.answers import Headers, Send, encode
 from wakeline.faces.http.connection import Connection
-from wakeline.service import Caller, Published, Push, Services, Stream
+from wakeline.service import Caller, Ear, Published, Push, Services, Stream
 from wakeline.service.events import event_view
 
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -70,8 +70,12 @@ async def serve(
     await _end(connection, send)
 
 
-async def serve_wakes(services: Services, caller: Caller, connection: Connection, send: Send, request_id: str) -> None:
-    async with services.pushes.open(caller, connection.abort) as stream:
+async def serve_wakes(
+    services: Services, caller: Caller, query: wire.WakesQuery, connection: Connection, send: Send, request_id: str
+) -> None:
+    events = None if query.events is None else frozenset(query.events.split(","))
+    ear = Ear(lambda event_type: events is None or event_type in events)
+    async with services.pushes.open(caller, connection.abort, ear) as stream:
         connection.on_close = stream.close
         await send({"type": "http.response.start", "status": 200, "headers": _headers(request_id)})
         await _write(send, CONNECTED)

@@ -11,7 +11,7 @@ import msgspec
 
 from wakeline.calls import Call
 from wakeline.faces.http.routing import Router, perform
-from wakeline.service import Caller, Push, Services
+from wakeline.service import Caller, Ear, Push, Services
 from wakeline.service.pushes import received
 
 _encode = msgspec.json.Encoder().encode
@@ -23,8 +23,8 @@ class Backend(Protocol):
     async def send(self, call: Call) -> Any:
         """The answer as plain data, or the error that refused it."""
 
-    def pushes(self, on_overflow: Callable[[], None]) -> AbstractAsyncContextManager[AsyncIterator[Push]]:
-        """The caller's hints, until the right to them ends."""
+    def pushes(self, on_overflow: Callable[[], None], ear: Ear) -> AbstractAsyncContextManager[AsyncIterator[Push]]:
+        """The caller's hints, until the right to them ends; of wakes, those that the ear takes when they come."""
 
 
 class InProcess:
@@ -41,6 +41,6 @@ class InProcess:
         return msgspec.to_builtins(await perform(route.operation, request))
 
     @asynccontextmanager
-    async def pushes(self, on_overflow: Callable[[], None]) -> AsyncIterator[AsyncIterator[Push]]:
-        async with self.services.pushes.open(self.caller, on_overflow) as stream:
+    async def pushes(self, on_overflow: Callable[[], None], ear: Ear) -> AsyncIterator[AsyncIterator[Push]]:
+        async with self.services.pushes.open(self.caller, on_overflow, ear) as stream:
             yield received(stream)

@@ -38,7 +38,7 @@ class CallbackParams(types.RequestParams):
 
 
 async def subscribe(params: CallbackParams, backend: Backend) -> dict[str, Any]:
-    place, here = params.delivery, _in_process(backend)
+    place, here = params.delivery, in_process(backend)
     if place.mode != MODE:
         raise MCPError(
             UNSUPPORTED, "Only webhooks are subscribed to.", {"feature": "deliveryMode", "value": place.mode[:80]}
@@ -58,7 +58,7 @@ async def subscribe(params: CallbackParams, backend: Backend) -> dict[str, Any]:
 
 
 async def unsubscribe(params: CallbackParams, backend: Backend) -> dict[str, Any]:
-    here = _in_process(backend)
+    here = in_process(backend)
     try:
         await here.services.callbacks.unsubscribe(here.caller, params.delivery.url)
     except WakelineError as error:
@@ -66,7 +66,7 @@ async def unsubscribe(params: CallbackParams, backend: Backend) -> dict[str, Any
     return {}
 
 
-def _in_process(backend: Backend) -> InProcess:
+def in_process(backend: Backend) -> InProcess:
     if not isinstance(backend, InProcess):
         raise MCPError(UNSUPPORTED, "Webhooks are subscribed to at /mcp.", {"feature": "deliveryMode", "value": MODE})
     return backend

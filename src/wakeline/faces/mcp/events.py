@@ -2,6 +2,10 @@
 
 A cursor is a position of the log, so nothing is missed between two polls.  An occurrence tells that mail came and from
 whom, never its body.  Delivery to a URL is in `callbacks.py`.
+
+A stream says where it begins, and whether something was passed over (`active`).  It is `terminated` when the right to
+it ends.  When the server stops, or the client did not keep up, only its result comes: whoever opens it again goes on
+from its cursor.
 """
 
 from __future__ import annotations
@@ -9,12 +13,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, Literal
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from pydantic import Field
 
 from wakeline import calls
 from wakeline.errors import Gone, WakelineError
@@ -22,12 +28,13 @@ from wakeline.faces.mcp import callbacks
 from wakeline.faces.mcp.arguments import WAIT
 from wakeline.faces.mcp.backend import Backend
 from wakeline.faces.mcp.results import without_nulls
-from wakeline.service import Push
+from wakeline.service import Ear, Push
 
 NAME = "inbox.mail"
 ABOUT = "Mail came into your inbox. Read it with read_messages."
 HEARTBEAT_SECONDS = 20.0
 NEXT_POLL_MS = 5_000
+ENDED = {"code": callbacks.FORBIDDEN, "message": "The right to listen has ended."}
 CAPABILITIES: dict[str, dict[str, Any]] = {"events": {}, "extensions": {"io.modelcontextprotocol/events": {}}}
 LISTED = {
     "name": NAME,
@@ -45,12 +52,15 @@ class EventParams(types.RequestParams):
     cursor: str | None = None
     max_events: int | None = None
     timeout_ms: int | None = None
+    max_age_ms: int | None = Field(default=None, ge=0)
 
 
 class NoteParams(types.NotificationParams):
     subscription: str | int
     event: dict[str, Any] | None = None
     cursor: str | None = None
+    truncated: bool | None = None
+    error: dict[str, Any] | None = None
 
 
 class Note(types.Notification[NoteParams, str]):
@@ -61,8 +71,10 @@ class Note(types.Notification[NoteParams, str]):
 async def poll(params: EventParams, backend: Backend) -> dict[str, Any]:
     _check(params)
     seconds = min((params.timeout_ms or 0) / 1000, WAIT)
+    floor = await _floor(params, backend)
     cursor = params.cursor or await _now(backend)
-    found = await _read(backend, cursor, seconds)
+    found = await _read(backend, cursor, seconds, floor)
+    del found["start"]
     events = found["events"][: params.max_events or None]
     more = len(events) < len(found["events"]) or found["hasMore"]
     cursor = events[-1]["cursor"] if more and events else found["cursor"]
@@ -70,21 +82,35 @@ async def poll(params: EventParams, backend: Backend) -> dict[str, Any]:
 
 
 async def stream(ctx: Context, params: EventParams, backend: Backend) -> dict[str, Any]:
-    """Until the client hangs up, the right to listen ends, or the server stops."""
+    """Until the client hangs up or does not keep up, the right to listen ends, or the server stops."""
     _check(params)
-    cursor = params.cursor or await _now(backend)
-    await _note(ctx, "active", cursor=cursor)
-    async with backend.pushes(lambda: None) as pushes:
-        looks = _looks(pushes)
-        async for why in looks:
+    floor = await _floor(params, backend)
+    found = await _read(backend, params.cursor or await _now(backend), 0, floor)
+    cursor = found["start"]
+    await _note(ctx, "active", cursor=cursor, truncated=found["truncated"])
+    behind = asyncio.Event()
+    async with backend.pushes(behind.set, Ear(lambda _: False)) as pushes:  # mail is told of; wakes are not
+        async for why in _looks(pushes):
             if why == "heartbeat":
                 await _note(ctx, "heartbeat", cursor=cursor)
-                continue
-            found = await _read(backend, cursor, 0)
-            for event in found["events"]:
-                await _note(ctx, "event", event=event, cursor=event["cursor"])
-            cursor = found["cursor"]
+            else:
+                cursor = await _tell(ctx, backend, cursor, floor)
+    if not (behind.is_set() or callbacks.in_process(backend).services.hub.closed):
+        await _note(ctx, "terminated", cursor=cursor, error=ENDED)
     return {}
+
+
+async def _tell(ctx: Context, backend: Backend, cursor: str, floor: datetime | None) -> str:
+    """Of all that came since; answers up to where."""
+    while True:
+        found = await _read(backend, cursor, 0, floor)
+        if found["truncated"]:
+            await _note(ctx, "active", cursor=found["start"], truncated=True)
+        for event in found["events"]:
+            await _note(ctx, "event", event=event, cursor=event["cursor"])
+        cursor = found["cursor"]
+        if not found["hasMore"]:
+            return cursor
 
 
 async def _looks(pushes: AsyncIterator[Push]) -> AsyncIterator[Literal["look", "heartbeat"]]:
@@ -123,16 +149,31 @@ async def _now(backend: Backend) -> str:
     return position
 
 
-async def _read(backend: Backend, cursor: str, seconds: float) -> dict[str, Any]:
+async def _floor(params: EventParams, backend: Backend) -> datetime | None:
+    """What is older is passed over.  Without a cursor there is nothing to replay, so nothing is too old."""
+    if params.max_age_ms is None or params.cursor is None:
+        return None
+    return await callbacks.in_process(backend).services.inboxes.before(params.max_age_ms)
+
+
+async def _read(backend: Backend, cursor: str, seconds: float, floor: datetime | None) -> dict[str, Any]:
+    """`start`: the position after which nothing is passed over."""
     try:
         found = await _send(backend, cursor, seconds)
     except Gone as error:
-        return {"events": [], "cursor": str(error.details["position"]), "truncated": True, "hasMore": False}
+        tip = str(error.details["position"])
+        return {"events": [], "start": tip, "cursor": tip, "truncated": True, "hasMore": False}
     epoch = found["position"].rpartition("-")[0]
     events = [occurrence(mail, epoch) for mail in found["mail"]]
     whole = len(events) < calls.SHOWN_MAIL
-    cursor = found["position"] if whole else events[-1]["cursor"]
-    return {"events": events, "cursor": cursor, "truncated": False, "hasMore": not whole}
+    old = [one for one in events if floor is not None and datetime.fromisoformat(one["timestamp"]) < floor]
+    return {
+        "events": [one for one in events if one not in old],
+        "start": old[-1]["cursor"] if old else cursor,
+        "cursor": found["position"] if whole else events[-1]["cursor"],
+        "truncated": bool(old),
+        "hasMore": not whole,
+    }
 
 
 async def _send(backend: Backend, cursor: str | None, seconds: float) -> Any:

@@ -1,7 +1,8 @@
 """`subscriptions/listen`, the push of the stateless era: one request whose answer is a stream of cues.
 
 The URI of the inbox is the same for everybody and means each caller's own, so every listener has a bus of its own that
-carries its caller's hints and nothing else.  Asking for another URI is refused.
+carries its caller's hints and nothing else.  Asking for another URI is refused.  Who asks only for changed lists, as
+Claude Code does, is told of nothing: the SDK passes on what was asked for.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from wakeline.errors import WakelineError
 from wakeline.faces.mcp.backend import Backend
 from wakeline.faces.mcp.resource import URI
-from wakeline.service import Push
+from wakeline.service import Ear, Push
 
 BUFFER = 64
 
@@ -45,11 +46,13 @@ class _Line:
 async def listen(
     ctx: ServerRequestContext[Any, Any], params: types.SubscriptionsListenRequestParams, backend: Backend
 ) -> types.SubscriptionsListenResult:
-    refuse_others(params.notifications.resource_subscriptions or ())
+    uris = params.notifications.resource_subscriptions or ()
+    refuse_others(uris)
     line = _Line()
     handler = ListenHandler(line, max_buffered_events=BUFFER)
     try:
-        async with backend.pushes(handler.close) as pushes, asyncio.TaskGroup() as group:
+        ear = Ear(lambda _: URI in uris)
+        async with backend.pushes(handler.close, ear) as pushes, asyncio.TaskGroup() as group:
             forwarding = group.create_task(_forward(pushes, line, handler))
             result = await handler(ctx, params)
             forwarding.cancel()

@@ -6,6 +6,7 @@ The SDK is imported when somebody first speaks MCP, in a thread: it takes a seco
 - `Last-Event-ID` is taken away: there is nothing to replay (the inbox is), and the SDK fails on it.
 - Plain calls are answered as JSON.  Modern calls that may wait take the SDK's other way, which notices when the caller
   hangs up and shows signs of life; only their headers tell.
+- A session can be told something outside of a request only while its client has a GET stream open: `_Line`.
 - Whoever does not read what we write loses the connection, after `SLOW_SECONDS`.
 - A session lives in one process.  On another node its id is unknown (404), and the client opens a new one there.
 """
@@ -13,8 +14,9 @@ The SDK is imported when somebody first speaks MCP, in a thread: it takes a seco
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
+from collections.abc import Callable, Coroutine, MutableMapping
 from contextlib import AsyncExitStack
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wakeline.errors import Unavailable
@@ -74,6 +76,7 @@ class Mount:
         self._wanted = asyncio.Event()
         self._ready: asyncio.Future[Managers] = asyncio.get_running_loop().create_future()
         self._group: asyncio.TaskGroup | None = None
+        self._lines: dict[str, _Line] = {}
 
     async def run(self) -> None:
         """Wait until somebody speaks MCP, then keep its sessions until cancelled."""
@@ -98,7 +101,7 @@ class Mount:
         scope["user"] = managers.user(caller)
         scope[BACKEND] = InProcess(self._services, self._router, caller)
         scope["headers"] = [header for header in scope["headers"] if header[0] != b"last-event-id"]
-        answer = _Answer(send, scope.get("wakeline"))
+        answer = _Answer(send, scope.get("wakeline"), self._line_of(scope))
         await managers.choose(scope).asgi_app(scope, receive, answer.send)
         return answer.status
 
@@ -113,12 +116,47 @@ class Mount:
         assert self._group is not None  # noqa: S101 - nothing is served before `run` has made it
         return self._group.create_task(work).cancel
 
-    def ending(self, session_id: str | None) -> Callable[[], Awaitable[None]]:
-        async def end() -> None:
-            # In a task of its own: the end of the session cancels who asked for it.
-            self.spawn(self._ready.result().end(session_id or ""))
+    def line(self, session_id: str | None) -> _Line:
+        line = _Line(self, self._ready.result(), session_id or "")
+        self._lines[line.session_id] = line
+        return line
 
-        return end
+    def forget(self, line: _Line) -> None:
+        self._lines.pop(line.session_id, None)
+
+    def _line_of(self, scope: Scope) -> _Line | None:
+        """Which this request would open."""
+        if scope["method"] != "GET":
+            return None
+        return self._lines.get(dict(scope["headers"]).get(b"mcp-session-id", b"").decode("latin-1"))
+
+
+class _Line:
+    """The GET stream of a session's client: it may open, close and open again."""
+
+    def __init__(self, mount: Mount, managers: Managers, session_id: str) -> None:
+        self.session_id = session_id
+        self._mount = mount
+        self._managers = managers
+        self._tell: Callable[[], None] | None = None
+
+    def is_open(self) -> bool:
+        return self._managers.has_stream(self.session_id)
+
+    def watch(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+
+    def opened(self) -> None:
+        if self._tell is not None:
+            # A turn later: the SDK has begun to answer, and makes its stream in this same turn.
+            asyncio.get_running_loop().call_soon(self._tell)
+
+    def forget(self) -> None:
+        self._mount.forget(self)
+
+    async def end(self) -> None:
+        # In a task of its own: the end of the session cancels who asked for it.
+        self._mount.spawn(self._managers.end(self.session_id))
 
 
 class Managers:
@@ -163,6 +201,9 @@ class Managers:
         slow = headers.get(b"mcp-name") in _SLOW_CALLS or headers.get(b"mcp-method") in _SLOW_METHODS
         return self._streaming if slow and _is_modern(headers) else self._plain
 
+    def has_stream(self, session_id: str) -> bool:
+        return self._sdk.has_stream(self._plain, session_id)
+
     async def end(self, session_id: str) -> None:
         await self._sdk.end_session(self._plain, session_id)
 
@@ -174,14 +215,17 @@ def _is_modern(headers: dict[bytes, bytes]) -> bool:
 class _Answer:
     """Remembers the status, and does not wait for ever for a client that does not read."""
 
-    def __init__(self, send: Send, connection: Connection | None) -> None:
+    def __init__(self, send: Send, connection: Connection | None, line: _Line | None) -> None:
         self.status = 500
         self._send = send
         self._connection = connection
+        self._line = line
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            if self._line is not None and self.status == HTTPStatus.OK:
+                self._line.opened()
         try:
             async with asyncio.timeout(SLOW_SECONDS):
                 await self._send(message)

@@ -1,4 +1,7 @@
-"""The backend of a process that is not the server: every call goes over a socket, as one caller."""
+"""The backend of a process that is not the server: every call goes over a socket, as one caller.
+
+The server counts what it pushes, so it is told what we can pass on: again, on a new connection, when that changes.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,16 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from wakeline.calls import Call
 from wakeline.client import Client, backoff
 from wakeline.errors import RateLimited, Unavailable, WakelineError
-from wakeline.service.pushes import Push
+from wakeline.service.pushes import Ear, Push
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -26,17 +30,21 @@ class Remote:
         return msgspec.json.decode(await self._client.send(call))
 
     @asynccontextmanager
-    async def pushes(self, on_overflow: Callable[[], None]) -> AsyncIterator[AsyncIterator[Push]]:
-        async with aclosing(self._follow()) as pushes:
+    async def pushes(self, on_overflow: Callable[[], None], ear: Ear) -> AsyncIterator[AsyncIterator[Push]]:
+        async with aclosing(self._follow(ear)) as pushes:
             yield pushes
 
-    async def _follow(self) -> AsyncGenerator[Push, None]:
+    async def _follow(self, ear: Ear) -> AsyncGenerator[Push, None]:
         """Hints for as long as the credentials allow.  A lost server is looked for again."""
         pauses = backoff()
+        changed = asyncio.Event()
+        ear.on_change(changed.set)
         while True:
+            changed.clear()
             try:
-                async with aclosing(self._client.wakes()) as wakes:
-                    async for kind, event in wakes:
+                wakes = self._client.wakes(events=sorted(ear.heard()))
+                async with aclosing(wakes), aclosing(_until(changed, wakes)) as told:
+                    async for kind, event in told:
                         pauses = backoff()
                         yield Push("wake" if kind == "wake" else "inbox", event)
             except (Unavailable, RateLimited) as error:
@@ -44,4 +52,26 @@ class Remote:
             except WakelineError as error:
                 _log.warning("there will be no hints: %s", error.message)
                 return
-            await asyncio.sleep(next(pauses))
+            if not changed.is_set():
+                await asyncio.sleep(next(pauses))
+
+
+async def _until(stop: asyncio.Event, items: AsyncIterator[T]) -> AsyncGenerator[T, None]:
+    """What comes before the event."""
+    stopping = asyncio.ensure_future(stop.wait())
+    coming: asyncio.Future[T] | None = None
+    try:
+        while True:
+            coming = asyncio.ensure_future(anext(items))
+            await asyncio.wait([coming, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done():
+                return
+            try:
+                item = coming.result()
+            except StopAsyncIteration:
+                return
+            yield item
+    finally:
+        stopping.cancel()
+        if coming is not None and coming.cancel():
+            await asyncio.wait([coming])

@@ -40,8 +40,8 @@ class Face(Protocol):
     def spawn(self, work: Coroutine[Any, Any, None]) -> Callable[[], object]:
         """Run beside the requests; answers how to stop it."""
 
-    def ending(self, session_id: str | None) -> Callable[[], Awaitable[None]]:
-        """How to end a session whose client has stopped reading."""
+    def line(self, session_id: str | None) -> sessions.Line:
+        """What leads to a session's client outside of any request."""
 
 
 class Wakeline:
@@ -91,8 +91,11 @@ class Wakeline:
         connection = connection_of(ctx)
         if not is_handshake(connection) or sessions.find(connection) is not None:
             return
-        session = sessions.Session(connection, self._face.ending(connection.session_id), channel=self._channel)
+        line = self._face.line(connection.session_id)
+        session = sessions.Session(connection, line, channel=self._channel)
         sessions.keep(connection, session)
+        line.watch(session.ear.changed)
+        connection.exit_stack.callback(line.forget)
         connection.exit_stack.callback(self._face.spawn(session.serve(self._face.backend(ctx))))
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
@@ -105,7 +108,7 @@ class Wakeline:
         return types.EmptyResult()
 
     async def set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
-        self._session(ctx).level = params.level
+        self._session(ctx).set_level(params.level)
         return types.EmptyResult()
 
     def _session(self, ctx: Context) -> sessions.Session:

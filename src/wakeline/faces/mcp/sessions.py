@@ -3,21 +3,24 @@
 Each has one task that reads its caller's hints and writes them to the session.  Writing into a session whose client
 does not read blocks everything in that session (the SDK routes in order), so a write that takes too long ends the
 session: the client comes back with a new one, and its inbox has all that it missed.
+
+What is written into a session whose client has no stream open is dropped by the SDK, without a word to us.  So a
+session takes a wake only while its line is open, and only if its client understands the event and wants such messages.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from mcp.server.connection import Connection
 
 from wakeline.errors import WakelineError
 from wakeline.faces.mcp.backend import Backend
 from wakeline.faces.mcp.resource import URI
-from wakeline.service import Push
+from wakeline.service import Ear, Push
 
 _log = logging.getLogger(__name__)
 
@@ -37,19 +40,45 @@ SLOW_SECONDS = 5.0
 _STATE = "wakeline"
 
 
+class Line(Protocol):
+    """The way to a session's client outside of any request."""
+
+    def is_open(self) -> bool:
+        """Does what is written now go out to somebody?"""
+
+    def watch(self, tell: Callable[[], None]) -> None:
+        """Be told each time that it opens, until it is forgotten."""
+
+    def forget(self) -> None:
+        """The session has ended."""
+
+    async def end(self) -> None:
+        """End the session: its client has stopped reading."""
+
+
 class Session:
-    def __init__(self, connection: Connection, end: Callable[[], Awaitable[None]], *, channel: bool = False) -> None:
-        self.level = "info"
-        self._channel = channel
+    def __init__(self, connection: Connection, line: Line, *, channel: bool = False) -> None:
         self.subscribed = False
+        self.ear = Ear(self._takes)
+        self._level = "info"
+        self._channel = channel
         self._connection = connection
-        self._end = end
+        self._line = line
         self._wanted = wanted_events(connection)
+
+    def set_level(self, level: str) -> None:
+        self._level = level
+        self.ear.changed()
+
+    def _takes(self, event_type: str) -> bool:
+        wanted = self._wanted is None or event_type in self._wanted
+        shown = LEVELS.index(self._level) <= LEVELS.index("info")
+        return self._line.is_open() and (self._channel or (wanted and shown))
 
     async def serve(self, backend: Backend) -> None:
         """Until the client leaves, the right to listen ends, or the client stops reading."""
         try:
-            async with backend.pushes(lambda: None) as pushes:
+            async with backend.pushes(lambda: None, self.ear) as pushes:
                 async for push in pushes:
                     await self._tell(push)
         except TimeoutError:
@@ -57,7 +86,7 @@ class Session:
         except WakelineError as error:
             _log.info("an MCP session is not pushed to: %s", error.message)
             return  # it still works, it only has to ask
-        await self._end()
+        await self._line.end()
 
     async def _tell(self, push: Push) -> None:
         async with asyncio.timeout(SLOW_SECONDS):
@@ -69,8 +98,6 @@ class Session:
                 await self._connection.send_resource_updated(URI)
 
     async def _tell_of_wake(self, event: Mapping[str, Any]) -> None:
-        if not is_wanted(self._wanted, event) or LEVELS.index(self.level) > LEVELS.index("info"):
-            return
         params = {"level": "info", "logger": SUBSTRATE, "data": event}
         await self._connection.notify("notifications/message", params)
         if self.subscribed:
@@ -100,7 +127,3 @@ def wanted_events(connection: Connection) -> frozenset[str] | None:
     said = (capabilities.experimental or {}).get(SUBSTRATE) if capabilities is not None else None
     names = said.get("supportedEvents") if isinstance(said, dict) else None
     return frozenset(map(str, names)) if isinstance(names, list) else None
-
-
-def is_wanted(wanted: frozenset[str] | None, event: Mapping[str, Any]) -> bool:
-    return wanted is None or event.get("eventType") in wanted

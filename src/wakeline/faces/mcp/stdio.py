@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from mcp.server.stdio import stdio_server
 
+from wakeline.faces.mcp import sessions
 from wakeline.faces.mcp.backend import Backend
 from wakeline.faces.mcp.server import Context, Unlisted, build
 
@@ -25,11 +26,24 @@ class Pipe:
     def spawn(self, work: Coroutine[Any, Any, None]) -> Callable[[], object]:
         return self._group.create_task(work).cancel
 
-    def ending(self, session_id: str | None) -> Callable[[], Awaitable[None]]:
-        async def nothing() -> None:
-            """A harness that does not read its own pipe stops only itself."""
+    def line(self, session_id: str | None) -> sessions.Line:
+        return _Always()
 
-        return nothing
+
+class _Always:
+    """A pipe is open as long as its process lives."""
+
+    def is_open(self) -> bool:
+        return True
+
+    def watch(self, tell: Callable[[], None]) -> None:
+        """It never opens: it always was."""
+
+    def forget(self) -> None:
+        """It ends with the process."""
+
+    async def end(self) -> None:
+        """A harness that does not read its own pipe stops only itself."""
 
 
 async def serve(backend: Backend, unlisted: Mapping[str, Unlisted] | None = None) -> None:
