@@ -38,8 +38,7 @@ async def test_a_host_that_hangs_keeps_nobody_else_waiting(sqlite: SqlitePlace) 
         await bell.subscribe("@cat", url=healthy.url())
         await bell.subscribe("@dan", target=Target.MCP, url=None, signing_key=None)
         rules: dict[str, Any] = {"lease_seconds": 2 * HOUR, "wake_budget_per_hour": 2 * MANY}
-        async with waking(store, routes, pack=patient, **rules) as waker:
-            waker.connected(workspace.workspace_id, "@dan")
+        async with waking(store, routes, pack=patient, here=frozenset({"@dan"}), **rules):
             await send(store, agent(workspace, "@ann"), "@bob")
             await until(lambda: _under_way(bell))
             await until(lambda: _is_busy(hanging))

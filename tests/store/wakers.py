@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.store.builders import new_id
+from wakeline.core.event import SENT_TO_ME
 from wakeline.core.parcel import Accepted, Adapter, Parcel, Result
 from wakeline.core.store import Store
 from wakeline.core.subscription import Target
@@ -31,6 +32,19 @@ class Notes:
     async def next(self) -> Parcel:
         async with asyncio.timeout(20):
             return await self.parcels.get()
+
+
+class Listeners:
+    """These are connected and hear of mail; hints are for nobody."""
+
+    def __init__(self, handles: frozenset[str]) -> None:
+        self._handles = handles
+
+    def heard(self, _workspace_id: int, handle: str) -> frozenset[str]:
+        return frozenset({SENT_TO_ME}) if handle in self._handles else frozenset()
+
+    def push(self, _workspace_id: int, _handle: str, _body: bytes) -> int:
+        return 0
 
 
 def pack(planned: Planned, **fields: Any) -> Parcel:
@@ -56,6 +70,7 @@ async def waking(
     *,
     node: str = "local",
     pack: Callable[[Planned], Parcel] = pack,
+    here: frozenset[str] = frozenset(),
     **rules: Any,
 ) -> AsyncIterator[Waker]:
     """It looks at everything at the start, and then not again before the test is over, unless the rules say so."""
@@ -66,7 +81,7 @@ async def waking(
         node=node,
         new_id=new_id,
         pack=pack,
-        hint=lambda _parcel: None,
+        connections=Listeners(here),
         monotonic=time.monotonic,
     )
     running = asyncio.create_task(waker.run())
