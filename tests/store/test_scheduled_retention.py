@@ -19,6 +19,7 @@ from wakeline.core.queries import RefusalList, SessionList, ThreadPage, Workspac
 from wakeline.core.store import Store
 from wakeline.core.thread import Status
 from wakeline.errors import Forbidden, Unavailable
+from wakeline.flow.ack import AckThread
 from wakeline.flow.convene import ChangeStatus
 from wakeline.flow.post import Accepted
 from wakeline.runtime.parts import assemble
@@ -100,6 +101,8 @@ async def test_messages_of_closed_threads_are_kept_for_as_many_days_as_the_setti
 ) -> None:
     sent = await send(store, agent(workspace, "@ann"), "@bob")
     await close(store, workspace, sent)
+    for reader in ("@ann", "@bob"):
+        await store.submit(AckThread(agent(workspace, reader), sent.thread_id, 2))
     where = workspace.workspace_id
     kept = {"log_retention_days": 0}
     assert await (await retention(999 * DAY, closed_thread_retention_days=0, **kept)).apply(where) == (0, 0, 0)

@@ -135,16 +135,16 @@ async def _bridge(parts: Parts, settings: Settings) -> None:
         return
     try:
         await run_beside(parts.services, parts.store, settings)
-    except* WakelineError as group:
+    except* (WakelineError, OSError) as group:
         _log.error("this server runs without a bridge: %s", "; ".join(_messages(group)))
 
 
-def _messages(group: BaseExceptionGroup[WakelineError]) -> Iterator[str]:
+def _messages(group: BaseExceptionGroup[WakelineError | OSError]) -> Iterator[str]:
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from _messages(error)
         else:
-            yield error.message
+            yield error.message if isinstance(error, WakelineError) else str(error)
 
 
 async def _serve(settings: Settings, parts: Parts, additions: Additions) -> None:

@@ -102,7 +102,7 @@ def runtime_directory(environ: Mapping[str, str]) -> Path:
 @asynccontextmanager
 async def seated(settings: Settings, host: str, lines: list[Line], *, strict: bool) -> AsyncIterator[Bridge]:
     """A bridge with its seats open.  Whoever enters runs it."""
-    keeper.put(settings.data / processes.BRIDGED, f"{host}\n")  # for who registers a session of this host by hand
+    _note_name(settings.data / processes.BRIDGED, f"{host}\n")
     desk = Desk(host, processes.look)
     seats = Seats(desk)
     crew = Crew(seats, adapters(desk, settings, os.environ))
@@ -134,6 +134,15 @@ async def run_beside(services: Services, store: Store, settings: Settings) -> No
                 await asyncio.sleep(NEW_WORKSPACES_SECONDS)
                 for line in await lines():
                     bridge.add(line)
+
+
+def _note_name(path: Path, text: str) -> None:
+    """For who registers a session of this host by hand.  A full disk is no reason to ring nobody."""
+    try:
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            keeper.put(path, text)
+    except OSError as error:
+        _log.warning("the name of this host cannot be written to %s: %s", path, error)
 
 
 async def _workspaces(store: Store) -> list[Workspace]:
