@@ -91,6 +91,8 @@ class Waker:
     # -- doorbells ----------------------------------------------------------------------------------------------------
 
     def look(self, workspace_id: int) -> None:
+        if self._matcher.is_idle(workspace_id):
+            return  # until the log tells of a subscription
         self._pending.add(workspace_id)
         # A turn later: who posted is answered before we begin to read.
         self._loop.call_soon(self._ring.set)
