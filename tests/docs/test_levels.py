@@ -20,8 +20,9 @@ CLAIMED = {way: levels for way, levels in SHIPPED.items() if way[0] != OURS}
 
 # Where we claim less than one good probe shows, and why.
 HELD_BACK = {
-    ("codex", "tmux", "D8"): "one of four probes failed (docs/guides/connect.md)",
-    ("pi", "tmux", "D8"): "one of four probes failed (docs/guides/connect.md)",
+    ("codex", "queue-command", "D8"): "two of eight probes failed (docs/guides/codex.md)",
+    ("codex", "tmux", "D8"): "one of five probes failed (docs/guides/connect.md)",
+    ("pi", "tmux", "D8"): "one of five probes failed (docs/guides/connect.md)",
 }
 
 

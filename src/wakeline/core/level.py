@@ -27,7 +27,7 @@ SHIPPED: Proofs = {
     ("claude-code", "watch-paths", "2.1.325"): _ALL,
     ("claude-code", "tmux", "2.1.325"): {**_TYPED, "D8": "pass"},
     ("codex", "app-server", "0.166.0"): _ALL,
-    ("codex", "queue-command", "0.166.0"): _ALL,
+    ("codex", "queue-command", "0.166.0"): {**_ALL, "D8": "partial"},
     ("codex", "tmux", "0.166.0"): _TYPED,
     ("opencode", "plugin", "1.18.33"): _ALL,
     ("opencode", "served", "1.18.33"): _ALL,

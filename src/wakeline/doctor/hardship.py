@@ -16,6 +16,7 @@ from wakeline.doctor.stage import LOOP_TURNS, MARK, Row, Stage, Unproven
 from wakeline.runtime.clock import new_id
 from wakeline.testing.model import Request, Say, Shell
 from wakeline.testing.model.server import ModelTimeout
+from wakeline.testing.model.tools import offers
 from wakeline.testing.terminal import TerminalTimeout
 from wakeline.testing.worlds import HarnessSession
 
@@ -53,7 +54,7 @@ def endure(stage: Stage, session: HarnessSession, row: Row, tell: Tell) -> Verdi
         except NotHere as reason:
             absent[name] = str(reason)
         except TROUBLE as error:
-            failed[name] = " ".join(str(error).split())[:120]
+            failed[name] = " ".join(str(error).split())[:200]
             ground = None  # who knows what it left behind
     return graded(stood, failed, absent)
 
@@ -281,7 +282,7 @@ def _fetched(ground: Ground, tokens: list[str], before: int, since: float | None
         came = [stage.model.wait(token, session=session.native_id, after=before, timeout=SECONDS) for token in tokens]
     except ModelTimeout:
         seen = whereabouts(stage.deliveries(), stage.held(), stage.row(session))
-        raise Unproven(f"not fetched within {SECONDS:.0f} s; {seen}") from None
+        raise Unproven(f"not fetched within {SECONDS:.0f} s; {seen}; {_heard(ground, before)}") from None
     asked = [one for one in stage.model.turns(session=session.native_id) if one.number > before]
     news = "\n".join(one.news for one in asked)
     if any(news.count(token) > 1 for token in tokens):
@@ -302,6 +303,14 @@ def whereabouts(deliveries: Sequence[Row], held: Sequence[str], row: Row | None)
     taken = (newest["step"], newest["outcome"]) == ("triggered", None)
     words = "the harness took the doorbell and did not show it" if taken else newest["outcome"] or "open"
     return f"last ring {newest['step']}: {words}; session {presence}"
+
+
+def _heard(ground: Ground, before: int) -> str:
+    """What the model was asked meanwhile."""
+    asked = [one for one in ground.stage.model.turns(session=ground.session.native_id) if one.number > before]
+    rung = [one for one in asked if MARK in one.news]
+    tools = "" if all(offers(one, "read_messages") for one in rung) else ", without our tools"
+    return f"its model was asked {len(asked)} times, {len(rung)} by a doorbell{tools}"
 
 
 HARDSHIPS: dict[str, Callable[[Ground], str]] = {
