@@ -43,6 +43,14 @@ def trickle(connection: socket.socket, data: bytes) -> Answer | None:
     return Answer(status, headers, body) if status else None
 
 
+def is_over(connection: socket.socket) -> bool:
+    """A byte of ours that was on its way when the server hung up makes the end a reset."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
 def post(actor: Actor, body: bytes) -> bytes:
     return head("POST", "/v1/messages", actor.token, Content_Length=len(body))
 
@@ -53,7 +61,7 @@ def test_a_head_that_trickles_in_is_cut_off(alice: Actor) -> None:
         assert answer is not None
         assert answer.status == 408
         assert error_of(answer, "REQUEST_TOO_SLOW")["retryable"]
-        assert connection.recv(1) == b""
+        assert is_over(connection)
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -70,7 +78,7 @@ def test_a_body_that_trickles_in_is_cut_off_and_posts_nothing(
         assert answer is not None
         assert answer.status == 408
         error_of(answer, "REQUEST_TOO_SLOW")
-        assert connection.recv(1) == b""
+        assert is_over(connection)
     assert bob.unread() == []
 
 
@@ -85,14 +93,14 @@ def test_a_second_request_on_a_connection_has_a_deadline_too(alice: Actor) -> No
 
 def test_who_says_nothing_is_hung_up_on_without_a_word(hasty: ServerProcess) -> None:
     with socket.create_connection(address(hasty), timeout=20) as connection:
-        assert connection.recv(1) == b""
+        assert is_over(connection)
 
 
 def test_the_rest_of_a_refused_request_gets_no_second_answer(hasty: ServerProcess) -> None:
     with socket.create_connection(address(hasty), timeout=20) as connection:
         connection.sendall(head("POST", "/v1/messages", None, Content_Length=100))
         assert read_answer(connection)[0] == 401
-        assert connection.recv(1) == b""
+        assert is_over(connection)
 
 
 def test_an_open_stream_is_no_slow_request(alice: Actor) -> None:
