@@ -15,6 +15,7 @@ from wakeline.core.picture import Changes
 from wakeline.flow.convene import CreateThread
 from wakeline.store import statements
 from wakeline.store.postgres.connection import Server
+from wakeline.store.postgres.facts import CUTS, cut, whole
 from wakeline.store.postgres.writer import statement_for
 
 # The only lookups that may go by the workspace alone: its own row, everyone in it, who holds roles, what is worked on,
@@ -24,7 +25,8 @@ BY_WORKSPACE = {
     "activations_open",
 }  # fmt: skip
 STATEMENTS = {
-    "load": statements.load("postgres", "load_facts").text,
+    "load": whole().text,
+    **{f"load of {len(names)} kinds": cut(names).text for names in CUTS},
     "write": statement_for(tuple(Changes.__slots__)),
 }
 

@@ -116,20 +116,21 @@ def _source(engine: str, name: str) -> str:
 @cache
 def load(engine: str, name: str) -> Statement:
     """The statement with `$1`, `$2`, … (PostgreSQL) or `?1`, `?2`, … (SQLite) and the names in that order."""
-    return _numbered(engine, _sql(engine, name))
+    return numbered(engine, expanded(engine, name))
 
 
 def compose(engine: str, names: Sequence[str]) -> Statement:
     """One statement with one column for each of these, which return one value each."""
-    columns = ", ".join(f"({_sql(engine, name)})" for name in names)
-    return _numbered(engine, f"SELECT {columns}")
+    columns = ", ".join(f"({expanded(engine, name)})" for name in names)
+    return numbered(engine, f"SELECT {columns}")
 
 
-def _sql(engine: str, name: str) -> str:
+def expanded(engine: str, name: str) -> str:
+    """With its columns and without its comments; parameters still have names."""
     return re.sub(r"--[^\n]*", "", _columns.sub(_expand, _source(engine, name))).strip()
 
 
-def _numbered(engine: str, sql: str) -> Statement:
+def numbered(engine: str, sql: str) -> Statement:
     names: list[str] = []
     mark = "$" if engine == "postgres" else "?"
 

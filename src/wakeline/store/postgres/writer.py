@@ -46,12 +46,13 @@ from typing import Any
 import msgspec
 
 from wakeline.core.batch import decide_all, needs_of
-from wakeline.core.picture import Changes, Facts, Needs, Picture
+from wakeline.core.picture import Changes, Facts, Picture
 from wakeline.core.store import Command
 from wakeline.errors import Internal, NotFound, Unavailable, WakelineError
 from wakeline.store import statements
 from wakeline.store.postgres import failure
 from wakeline.store.postgres.connection import Connection, Links, transaction
+from wakeline.store.postgres.facts import Load, load_for
 
 _log = logging.getLogger(__name__)
 
@@ -60,14 +61,12 @@ MAX_BYTES = 32 * 1024 * 1024
 # Batches that a lane carries pessimistically after it has met another node's.
 PATIENCE = 16
 
-_COMPOUND = frozenset({"receipts", "unread_until", "idempotency", "guests", "role_threads_of", "cursors", "wakes"})
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Facts).decode
 
 Ring = Callable[[int, int], None]  # called with the workspace and its last log_id after each commit that grew the log
 Submission = tuple[Command[Any], "asyncio.Future[Any]"]
 Commands = Sequence[Command[Any]]
-Keys = list[Any]
 Decided = tuple[Picture, list[Any]]
 
 
@@ -102,7 +101,6 @@ class Lane:
         self._ring = ring
         self._queue: deque[Submission] = deque()
         self._contended = 0
-        self._load = statements.load("postgres", "load_facts")
 
     def put(self, command: Command[Any]) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
@@ -134,49 +132,39 @@ class Lane:
         _settle(batch, outcomes)
 
     async def _commit(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        needs = self._keys(needs_of(commands))
-        picture, outcomes = await self._links.run(lambda connection: self._attempt(connection, needs, commands))
+        load = load_for(self._workspace_id, needs_of(commands))
+        picture, outcomes = await self._links.run(lambda connection: self._attempt(connection, load, commands))
         if picture.changes.log:
             self._ring(self._workspace_id, picture.last_log_id)
         return outcomes
 
-    async def _attempt(self, connection: Connection, needs: Keys, commands: Commands) -> Decided:
+    async def _attempt(self, connection: Connection, load: Load, commands: Commands) -> Decided:
         if self._contended == 0:
             try:
-                return await self._optimistically(connection, needs, commands)
+                return await self._optimistically(connection, load, commands)
             except (Overtaken, *failure.OVERTAKEN):
                 self._contended = PATIENCE
         self._contended -= 1
-        return await self._under_lock(connection, needs, commands)
+        return await self._under_lock(connection, load, commands)
 
-    async def _optimistically(self, connection: Connection, needs: Keys, commands: Commands) -> Decided:
-        picture, outcomes = await self._decide(connection, needs, commands)
+    async def _optimistically(self, connection: Connection, load: Load, commands: Commands) -> Decided:
+        picture, outcomes = await self._decide(connection, load, commands)
         if picture.changes:
             with failure.uncertain():
                 await _write(connection, picture, alone=len(commands) == 1)
         return picture, outcomes
 
-    async def _under_lock(self, connection: Connection, needs: Keys, commands: Commands) -> Decided:
+    async def _under_lock(self, connection: Connection, load: Load, commands: Commands) -> Decided:
         lock = f"SELECT 1 FROM workspaces WHERE workspace_id = {self._workspace_id:d} FOR UPDATE"  # noqa: S608 - a number
         async with transaction(connection, lock):
-            picture, outcomes = await self._decide(connection, needs, commands)
+            picture, outcomes = await self._decide(connection, load, commands)
             if picture.changes:
                 await _write(connection, picture, alone=len(commands) == 1)
         return picture, outcomes
 
-    def _keys(self, needs: Needs) -> Keys:
-        """The parameters of the load, in its order."""
-        keys: dict[str, Any] = {"workspace_id": self._workspace_id}
-        for name in Needs.__struct_fields__:
-            value = getattr(needs, name)
-            if name in _COMPOUND:
-                keys[name] = _encode(value).decode()
-            else:
-                keys[name] = list(value) if isinstance(value, set) else value
-        return [keys[name] for name in self._load.parameters]
-
-    async def _decide(self, connection: Connection, needs: Keys, commands: Commands) -> Decided:
-        document = await connection.fetchval(self._load.text, *needs)
+    async def _decide(self, connection: Connection, load: Load, commands: Commands) -> Decided:
+        text, keys = load
+        document = await connection.fetchval(text, *keys)
         if document is None:
             raise NotFound("WORKSPACE_NOT_FOUND", f"There is no workspace {self._workspace_id}.")
         picture = Picture(_decode(document))

@@ -5,6 +5,8 @@
 -- active workflows is by the same expression), and BETWEEN with its ORDER BY asks for an order that only the index by
 -- audience has, as ORDER BY does for the threads of roles and for open activations.  A test reads the plans.
 -- Messages come without their bodies: no decision reads them.
+-- facts.py leaves out what a batch does not ask for: by whole fields, and by the branches of a part, which begin with
+-- UNION at its own indentation.
 WITH
 plan_subscriptions AS MATERIALIZED (
   SELECT * FROM subscriptions
