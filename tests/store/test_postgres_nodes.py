@@ -238,7 +238,7 @@ async def test_after_a_conflict_the_workspace_is_held_while_deciding_and_later_n
     assert await ids(node, workspace) == list(range(1, 3 + PATIENCE + 3))
 
 
-async def test_a_batch_is_two_queries_and_after_a_conflict_four(
+async def test_a_batch_is_one_query_or_two_and_after_conflicts_four(
     postgres: PostgresPlace, node: PostgresStore, workspace: Workspace
 ) -> None:
     queries: list[str] = []
@@ -258,10 +258,13 @@ async def test_a_batch_is_two_queries_and_after_a_conflict_four(
 
     links = Links(connect, 1, lambda: 0.0)
     writer = Writer(links, lambda _workspace_id, _log_id: None)
-    mail = [post(agent(workspace, "@ann"), "@bob") for _ in range(4)]
-    assert [await cost(mail[0]), await cost(mail[1])] == [2, 2]
-    assert await cost(Meanwhile(mail[2], lambda: on_another_node(postgres, overtake))) == 2 + 4
-    assert await cost(mail[3]) == 4
+    mail = [post(agent(workspace, "@ann"), "@bob") for _ in range(6)]
+    assert [await cost(mail[0]), await cost(mail[1])] == [2, 1]  # loaded, and then from memory
+    assert await cost(Meanwhile(mail[2], lambda: on_another_node(postgres, overtake))) == 1 + 2
+    assert await cost(mail[3]) == 1
+    again = [lambda: on_another_node(postgres, overtake)] * 2
+    assert await cost(Meanwhile(mail[4], *again)) == 1 + 2 + 4
+    assert await cost(mail[5]) == 4
     assert (queries[0].split()[0], queries[-1]) == ("BEGIN", "COMMIT")
     await links.close()
 
@@ -292,7 +295,7 @@ async def test_nodes_that_write_all_the_time_all_get_on(postgres: PostgresPlace,
             await node.submit(command)
 
     await asyncio.gather(*(write(node, commands[n::3]) for n, node in enumerate(nodes)))
-    assert max(command.decisions for command in commands) <= 2
+    assert max(command.decisions for command in commands) <= 3  # from memory, after a load, under the lock
     assert await ids(nodes[0], workspace) == list(range(1, 94))
 
 

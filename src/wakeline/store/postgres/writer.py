@@ -19,6 +19,9 @@ COMMITTED, where each statement has a snapshot of its own:
 - The guard's row stays locked until the statement's own commit.  So `last_log_id` moves in commit order, the ids that
   we handed out from the loaded one are gap-free, and a reader that has seen log_id n can never meet an n - 1 later.
 
+**From memory.**  What the last batch loaded and wrote is true while the version is the one that it left (`memory.py`).
+A batch that needs nothing else skips the load, and its guard looks at the version as always.
+
 **The pessimistic way.**  Under contention from other nodes the optimistic way could lose again and again.  After a
 lost guard the batch is done under a lock: BEGIN, lock the workspace's row, load (a new statement, hence a snapshot from
 after the lock), decide, write, COMMIT.  That always succeeds.  The lane stays with it for the next few batches, since
@@ -46,13 +49,14 @@ from typing import Any
 import msgspec
 
 from wakeline.core.batch import decide_all, needs_of
-from wakeline.core.picture import Changes, Facts, Picture
+from wakeline.core.picture import Changes, Facts, Needs, Picture
 from wakeline.core.store import Command
 from wakeline.errors import Internal, NotFound, Unavailable, WakelineError
 from wakeline.store import statements
 from wakeline.store.postgres import failure
 from wakeline.store.postgres.connection import Connection, Links, transaction
-from wakeline.store.postgres.facts import Load, load_for
+from wakeline.store.postgres.facts import load_for
+from wakeline.store.postgres.memory import Memory
 
 _log = logging.getLogger(__name__)
 
@@ -101,6 +105,7 @@ class Lane:
         self._ring = ring
         self._queue: deque[Submission] = deque()
         self._contended = 0
+        self.memory = Memory()
 
     def put(self, command: Command[Any]) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
@@ -121,53 +126,77 @@ class Lane:
     async def _carry(self, batch: Sequence[Submission]) -> None:
         """Answer every submission of this batch, whatever happens."""
         try:
-            outcomes = await self._commit([command for command, _ in batch])
+            picture, outcomes = await self._commit([command for command, _ in batch])
         except Exception as error:  # noqa: BLE001 - whatever it is, the lane lives on and everybody is answered
+            self.memory.forget()
             if len(batch) > 1 and _is_of_one_command(error):
                 for submission in batch:
                     await self._carry([submission])
                 return
             told = _told(error)
-            outcomes = [told.again() for _ in batch]
+            _settle(batch, [told.again() for _ in batch])
+            return
         _settle(batch, outcomes)
+        self.memory.wrote(picture)  # once its senders are answered: none of them waits for this
 
-    async def _commit(self, commands: Sequence[Command[Any]]) -> list[Any]:
-        load = load_for(self._workspace_id, needs_of(commands))
-        picture, outcomes = await self._links.run(lambda connection: self._attempt(connection, load, commands))
+    async def _commit(self, commands: Commands) -> Decided:
+        needs = needs_of(commands)
+        picture, outcomes = await self._links.run(lambda connection: self._attempt(connection, needs, commands))
         if picture.changes.log:
             self._ring(self._workspace_id, picture.last_log_id)
-        return outcomes
+        return picture, outcomes
 
-    async def _attempt(self, connection: Connection, load: Load, commands: Commands) -> Decided:
+    async def _attempt(self, connection: Connection, needs: Needs, commands: Commands) -> Decided:
         if self._contended == 0:
             try:
-                return await self._optimistically(connection, load, commands)
+                return await self._from_memory(connection, needs, commands) or await self._optimistically(
+                    connection, needs, commands
+                )
             except (Overtaken, *failure.OVERTAKEN):
                 self._contended = PATIENCE
         self._contended -= 1
-        return await self._under_lock(connection, load, commands)
+        return await self._under_lock(connection, needs, commands)
 
-    async def _optimistically(self, connection: Connection, load: Load, commands: Commands) -> Decided:
-        picture, outcomes = await self._decide(connection, load, commands)
+    async def _from_memory(self, connection: Connection, needs: Needs, commands: Commands) -> Decided | None:
+        """None: this cannot be done from memory, and nothing was written."""
+        facts = self.memory.recall(needs)
+        if facts is None:
+            return None
+        picture = Picture(facts)
+        outcomes = decide_all(commands, picture)
+        if not picture.changes:
+            return None
+        try:
+            with failure.uncertain():
+                await _write(connection, picture, alone=len(commands) == 1)
+        except (Overtaken, *failure.OVERTAKEN):
+            self.memory.forget()
+            return None
+        return picture, outcomes
+
+    async def _optimistically(self, connection: Connection, needs: Needs, commands: Commands) -> Decided:
+        picture, outcomes = await self._decide(connection, needs, commands)
         if picture.changes:
             with failure.uncertain():
                 await _write(connection, picture, alone=len(commands) == 1)
         return picture, outcomes
 
-    async def _under_lock(self, connection: Connection, load: Load, commands: Commands) -> Decided:
+    async def _under_lock(self, connection: Connection, needs: Needs, commands: Commands) -> Decided:
         lock = f"SELECT 1 FROM workspaces WHERE workspace_id = {self._workspace_id:d} FOR UPDATE"  # noqa: S608 - a number
         async with transaction(connection, lock):
-            picture, outcomes = await self._decide(connection, load, commands)
+            picture, outcomes = await self._decide(connection, needs, commands)
             if picture.changes:
                 await _write(connection, picture, alone=len(commands) == 1)
         return picture, outcomes
 
-    async def _decide(self, connection: Connection, load: Load, commands: Commands) -> Decided:
-        text, keys = load
+    async def _decide(self, connection: Connection, needs: Needs, commands: Commands) -> Decided:
+        text, keys = load_for(self._workspace_id, needs)
         document = await connection.fetchval(text, *keys)
         if document is None:
             raise NotFound("WORKSPACE_NOT_FOUND", f"There is no workspace {self._workspace_id}.")
-        picture = Picture(_decode(document))
+        facts = _decode(document)
+        self.memory.loaded(needs, facts)
+        picture = Picture(facts)
         return picture, decide_all(commands, picture)
 
 

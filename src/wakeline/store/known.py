@@ -1,10 +1,10 @@
-"""What the writer knows of one workspace without asking: facts that earlier batches read or wrote.
+"""What a writer knows of one workspace without asking: facts that earlier batches read or wrote.
 
-One server owns the file and one process writes it, so what was read stays true until we change it ourselves.  After
-anything but a committed batch (a chore, a failure, another program's write) all of this is forgotten.  Kept is what
-nearly every post asks for: principals, who holds a role, threads with all of their members, and a sender's bucket,
-grants, blocks and causes.  And what planning a wake asks for while nothing of its subscription is open: the
-subscription, its cursor and its owner's budget.
+What was read stays true until we change it ourselves, or until somebody else writes; that is for the engine to notice,
+and then all of this is forgotten (`sqlite/facts.py`, `postgres/memory.py`).  Kept is what nearly every post asks for:
+principals, who holds a role, threads with all of their members, and a sender's bucket, grants, blocks and causes.  And
+what planning a wake asks for while nothing of its subscription is open: the subscription, its cursor and its owner's
+budget.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from wakeline.core.records import Block, Bucket, Cause, Grant
 from wakeline.core.subscription import Subscription
 from wakeline.core.thread import Member, Thread
 from wakeline.core.wake import PLANNED, Wake
+
+# Rows that are learned before we forget them all and begin again: what bounds the memory that they take.
+MAX_LEARNED = 200_000
 
 _replace = msgspec.structs.replace
 _KEPT = ("handles", "roles", "guests", "threads", "audience_keys", "senders", "plans", "cursors")
@@ -117,6 +120,10 @@ class Known:
         """Of somebody who is in a thread nobody asks whether they had a glimpse of it."""
         member = self._members.get(thread_id, {}).get(handle)
         return member is not None and member.left_at is None
+
+    def is_of(self, workspace: Workspace) -> bool:
+        """Was nothing written to it since what we know?"""
+        return workspace == self._workspace
 
     def _after(self, picture: Picture) -> Workspace:
         return _replace(self._workspace, last_log_id=picture.last_log_id, version=self._workspace.version + 1)
