@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
@@ -120,8 +121,9 @@ class CodexDesk:
 
     def kill_app_server(self) -> None:
         for pid in residents(self.world.home):
-            if b"--listen" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                end_process(pid)
+            with contextlib.suppress(OSError):  # what was stopped just now may go while we look
+                if b"--listen" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    end_process(pid)
 
     # -- mail ---------------------------------------------------------------------------------------------------------
 
