@@ -11,7 +11,6 @@ from wakeline.core.bridge_queries import (
     HostSessions,
     MarkedRings,
     OpenOnHost,
-    RungThreads,
     SessionRings,
     UnreadWakes,
     Waiting,
@@ -186,14 +185,11 @@ class Bridges:
     async def _observe(self, caller: Caller, bridge_id: str, seen: Observation) -> bool:
         marks = seen.marks if isinstance(seen, Injected | Processed | Withdrawn) else ()
         found: list[Waiting] = []
-        threads: list[str] = []
         for mark in dict.fromkeys(marks):
-            event = (caller.workspace_id, mark.removeprefix(MARK_PREFIX))
-            found += await self._context.store.read(MarkedRings(*event))
-            threads += await self._context.store.read(RungThreads(*event))
+            found += await self._context.store.read(MarkedRings(caller.workspace_id, mark.removeprefix(MARK_PREFIX)))
         pairs = tuple((row.delivery_id, row.subscription_id) for row in found)
         return await self._context.store.submit(
-            Observe(caller, bridge_id, seen, pairs, self._rules, self._attention, self._stamp(), tuple(threads))
+            Observe(caller, bridge_id, seen, pairs, self._rules, self._attention, self._stamp())
         )
 
     async def announce(self, caller: Caller, request: wire.AnnounceTurn) -> wire.Announced:
