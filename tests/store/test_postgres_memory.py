@@ -47,6 +47,12 @@ class Watched:
         return answer
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, memory is fresh."""
+    monkeypatch.setattr(memory, "FRESH_SECONDS", 3600)
+
+
 @pytest.fixture
 async def node(postgres: PostgresPlace) -> PostgresStore:
     return await postgres.open()

@@ -26,9 +26,6 @@ from wakeline.core.subscription import Subscription
 from wakeline.core.thread import Member, Thread
 from wakeline.core.wake import PLANNED, Wake
 
-# Rows that are learned before we forget them all and begin again: what bounds the memory that they take.
-MAX_LEARNED = 200_000
-
 _replace = msgspec.structs.replace
 _KEPT = ("handles", "roles", "guests", "threads", "audience_keys", "senders", "plans", "cursors")
 _others = attrgetter(*(name for name in Needs.__struct_fields__ if name not in _KEPT))

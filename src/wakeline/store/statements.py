@@ -77,7 +77,7 @@ ROWS: dict[str, type[msgspec.Struct]] = {
 }
 
 _columns = re.compile(r"\{(\w+)(?: (from )?(\w+))?\}")
-_parameter = re.compile(r"(?<![:\w]):([a-z_]+)")
+PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -139,4 +139,4 @@ def numbered(engine: str, sql: str) -> Statement:
             names.append(match[1])
         return f"{mark}{names.index(match[1]) + 1}"
 
-    return Statement(_parameter.sub(number, sql), tuple(names))
+    return Statement(PARAMETER.sub(number, sql), tuple(names))

@@ -20,7 +20,7 @@ import msgspec
 
 from wakeline.core.picture import Needs
 from wakeline.store import statements
-from wakeline.store.statements import Statement
+from wakeline.store.statements import PARAMETER, Statement
 
 _SAID = frozenset({"handles", "roles", "senders", "threads", "guests", "audience_keys", "idempotency"})
 _MAIL = frozenset({"messages", "receipts", "receipts_of", "unread_until", "workflows_of", "waits"})
@@ -31,11 +31,9 @@ CUTS = (_SAID, _SAID | _MAIL, _WAKING)
 _COMPOUND = frozenset({"receipts", "unread_until", "idempotency", "guests", "role_threads_of", "cursors", "wakes"})
 _part = re.compile(r"^(\w+) AS MATERIALIZED \(\n  (.*?)\n\),?$", re.MULTILINE | re.DOTALL)
 _field = re.compile(r",\n(?=  ')")
-_key = re.compile(r"(?<![:\w]):([a-z_]+)")
 _encode = msgspec.json.Encoder().encode
 _ALWAYS = ("'now'", "'workspace'")
 _OPENING, _CLOSING = "SELECT json_build_object(", "\n)\nFROM workspaces"
-
 
 Load = tuple[str, list[Any]]
 
@@ -82,7 +80,7 @@ def cut(asked: frozenset[str]) -> Statement:
 
 def _finds(sql: str, asked: frozenset[str], kept: Iterable[str]) -> bool:
     """Could it find anything?"""
-    return not asked.isdisjoint(_key.findall(sql)) or not set(kept).isdisjoint(re.findall(r"\w+", sql))
+    return not asked.isdisjoint(PARAMETER.findall(sql)) or not set(kept).isdisjoint(re.findall(r"\w+", sql))
 
 
 def _complete(kept: dict[str, str], known: dict[str, str], answer: list[str]) -> None:

@@ -14,9 +14,10 @@ from __future__ import annotations
 import time
 
 from wakeline.core.picture import Facts, Needs, Picture
-from wakeline.store.known import MAX_LEARNED, Known
+from wakeline.store.known import Known
 
 FRESH_SECONDS = 1.0
+MOST = 20_000  # rows that are learned before we begin again: every workspace has such a memory, also while it rests
 MICROSECONDS = 1_000_000
 
 
@@ -36,7 +37,7 @@ class Memory:
     def loaded(self, needs: Needs, facts: Facts) -> None:
         """This was asked for, and these are all the facts about it."""
         self._now, self._loaded = facts.now, time.monotonic()
-        if self._known is None or not self._known.is_of(facts.workspace) or self._known.learned > MAX_LEARNED:
+        if self._known is None or not self._known.is_of(facts.workspace) or self._known.learned > MOST:
             self._known = Known(facts.workspace)
         self._known.read(needs, facts)
 

@@ -23,9 +23,9 @@ COMMITTED, where each statement has a snapshot of its own:
 A batch that needs nothing else skips the load, and its guard looks at the version as always.
 
 **The pessimistic way.**  Under contention from other nodes the optimistic way could lose again and again.  After a
-lost guard the batch is done under a lock: BEGIN, lock the workspace's row, load (a new statement, hence a snapshot from
-after the lock), decide, write, COMMIT.  That always succeeds.  The lane stays with it for the next few batches, since
-where one other node is writing the next conflict is near.
+guard that was lost in spite of a fresh load the batch is done under a lock: BEGIN, lock the workspace's row, load (a
+new statement, hence a snapshot from after the lock), decide, write, COMMIT.  That always succeeds.  The lane stays with
+it for the next few batches, since where one other node is writing the next conflict is near.
 
 What can go wrong, and what then happens:
 - A command is refused: that is its answer; the others of the batch never notice.

@@ -20,7 +20,7 @@ from wakeline.core.log import Workspace
 from wakeline.core.picture import Facts, Needs, Picture
 from wakeline.errors import NotFound
 from wakeline.store import statements
-from wakeline.store.known import MAX_LEARNED, Known
+from wakeline.store.known import Known
 
 # What is asked for → the parts that bring it, each with the kind of fact it is.
 PARTS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -83,6 +83,10 @@ _workspace = msgspec.json.Decoder(Workspace)
 _decoders: dict[str, msgspec.json.Decoder[list[Any]]] = {
     name: msgspec.json.Decoder(kind) for name, kind in get_type_hints(Facts).items() if name not in ("now", "workspace")
 }
+
+
+# Rows that are learned before we forget them all and begin again: what bounds the memory that they take.
+MAX_LEARNED = 200_000
 
 
 class Loader:
