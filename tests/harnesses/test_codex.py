@@ -141,6 +141,7 @@ def test_a_terminal_without_the_app_server_is_rung_through_its_queue(desk: Codex
     session.terminal.wait("a half written thought")
 
 
+@pytest.mark.guarantee("G-SEAT")
 @pytest.mark.guarantee("G-CODEX-WAKE")
 @pytest.mark.long
 def test_of_two_siblings_only_the_addressed_one_wakes(desk: CodexDesk) -> None:
@@ -154,6 +155,11 @@ def test_of_two_siblings_only_the_addressed_one_wakes(desk: CodexDesk) -> None:
     desk.send("The bread too.", to=f"{desk.bob.handle}/{second['session_id']}")
     fetched = desk.model.wait("The bread too.")
     assert fetched.session == second["native_id"]
+    for body, to in (("And butter.", f"{desk.bob.handle}/{first['session_id']}"), ("And jam.", desk.bob.handle)):
+        desk.read_when_rung()
+        desk.send(body, to=to)
+        # The last one names none: it is for the one that had the last doorbell of the thread, not for the newest.
+        assert desk.model.wait(body).session == first["native_id"]
 
 
 @pytest.mark.long

@@ -10,7 +10,15 @@ from tests.store.bells import Bell
 from tests.store.builders import agent, bridge, new_id, send
 from tests.store.places import Place, SqlitePlace
 from wakeline import wire
-from wakeline.core.bridge_queries import LapsedRings, MarkedRings, SessionRings, UnreadWakes, WaitingRings, WakesToPoke
+from wakeline.core.bridge_queries import (
+    LapsedRings,
+    MarkedRings,
+    RungThreads,
+    SessionRings,
+    UnreadWakes,
+    WaitingRings,
+    WakesToPoke,
+)
 from wakeline.core.delivery import Delivery, DeliveryStep
 from wakeline.core.log import Workspace
 from wakeline.core.observation import Injected, Observation, Processed, Withdrawn
@@ -61,6 +69,10 @@ class Host:
         beat = Heartbeat(agent(self.workspace, "@bob"), request, new_id(), ATTENTION)
         return await self.store.submit(beat)
 
+    def tick(self) -> None:
+        if isinstance(self._place, SqlitePlace):
+            self._place.now += 1  # the other one's clock goes by itself
+
     async def mail(self, **fields: Any) -> str:
         sent = await send(self.store, agent(self.workspace, "@ann"), "@bob", **fields)
         await self.bell.match()
@@ -92,15 +104,17 @@ class Host:
     async def observe(
         self, seen: Observation, *, bridge_id: str | None = None, host: str = HOST, attention: Attention = ATTENTION
     ) -> bool:
-        found = []
+        found, threads = [], []
         for mark in seen.marks if isinstance(seen, Injected | Processed | Withdrawn) else ():
             rows = await self.store.read(MarkedRings(self.workspace.workspace_id, mark.removeprefix("wl-")))
             found += [(row.delivery_id, row.subscription_id) for row in rows]
+            threads += await self.store.read(RungThreads(self.workspace.workspace_id, mark.removeprefix("wl-")))
         name = bridge_id or self.bridge_id
         caller = bridge(self.workspace, host)
-        if isinstance(self._place, SqlitePlace):
-            self._place.now += 1  # the other one's clock goes by itself
-        return await self.store.submit(Observe(caller, name, seen, tuple(found), self.rules, attention, stamp()))
+        self.tick()
+        return await self.store.submit(
+            Observe(caller, name, seen, tuple(found), self.rules, attention, stamp(), tuple(threads))
+        )
 
     async def announce(self, session_id: str) -> list[str] | None:
         now = await self.store.now()

@@ -49,6 +49,14 @@ class MarkedRings(Query[Waiting], frozen=True):
     row = Waiting
 
 
+class RungThreads(Query[str], frozen=True):
+    """The threads of the mail that one event rang for."""
+
+    workspace_id: int
+    event_id: str
+    row = str
+
+
 class LapsedRings(Query[Due], frozen=True):
     """Rings whose time is over: their lease, the wait for a sign of them, or the wait for a bridge."""
 

@@ -9,7 +9,15 @@ import msgspec
 from wakeline.core.bridge import Bridge, is_attended
 from wakeline.core.delivery import Delivery, is_postponed
 from wakeline.core.instant import SECOND
-from wakeline.core.session import REPEATED, Session, choose_session, exceeds_context, presence_of
+from wakeline.core.session import (
+    REPEATED,
+    Presence,
+    Session,
+    choose_session,
+    exceeds_context,
+    is_beating,
+    presence_of,
+)
 from wakeline.core.wake import Wake
 from wakeline.core.waking import Seat, WakeRules
 
@@ -45,6 +53,31 @@ def take_seat(
         bridged=is_attended(bridges.get(session.host or ""), now),
         seen_at=0 if session.presence_source == REPEATED else session.presence_at,
     )
+
+
+def stand_in(
+    absent: Session, sessions: Iterable[Session], bridges: Mapping[str, Bridge], rules: WakeRules, now: int
+) -> Session | None:
+    """Who is woken when nobody is there in this session: the newest idle one of its agent that was heard of later.
+
+    Later, so that two sessions that are both gone never pass a wake to and fro between them.  Nobody, as long as the
+    companions of its host may still be on their way to a bridge that has just begun.
+    """
+    bridge = bridges.get(absent.host or "")
+    if bridge is not None and now - bridge.started_at < rules.lease_seconds * SECOND:
+        return None
+    stale = rules.presence_stale_seconds * SECOND
+    idle = (
+        one
+        for one in sessions
+        if (one.handle, one.ended_at) == (absent.handle, None)
+        and one.heartbeat_at > absent.heartbeat_at
+        and is_beating(one, now, stale)
+        and presence_of(one, now, stale) is Presence.IDLE
+        and may_ring(one)
+        and is_attended(bridges.get(one.host or ""), now)
+    )
+    return max(idle, key=lambda one: (one.started_at, one.session_id), default=None)
 
 
 def does_queue(session: Session) -> bool:

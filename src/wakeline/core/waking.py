@@ -205,11 +205,16 @@ def _approach(wake: Wake, seat: Seat, now: int) -> Verdict:
     """There is a way into this session: may it be taken now?"""
     if seat.outstanding_until is not None:
         return Hold(Why.OUTSTANDING, seat.outstanding_until)
-    if wake.reason in REBUFFED and _waits(wake, now) and seat.seen_at <= wake.updated_at:
+    if wake.reason in REBUFFED and _waits(wake, now) and _is_unheard(wake, seat):
         return Hold(Why(wake.reason), wake.until)  # nothing was heard of it since it said no
     if wake.unsure_at is not None and not _is_idle_since(seat, wake.unsure_at, now):
         return Hold(Why.UNSURE)
     return Ring(seat.session_id) if may_disturb(seat.presence, queues=seat.queues) else Hold(_PRESENCE[seat.presence])
+
+
+def _is_unheard(wake: Wake, seat: Seat) -> bool:
+    """Is it still the session that did not take it, and has nothing been heard of it since?"""
+    return wake.session_id in (None, seat.session_id) and seat.seen_at <= wake.updated_at
 
 
 def poke_at(wake: Wake, rules: WakeRules, now: int, *, failed: bool) -> int | None:

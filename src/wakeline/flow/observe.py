@@ -19,7 +19,7 @@ from wakeline.core.session import REPEATED, Session
 from wakeline.core.wake import Wake, WakeState
 from wakeline.core.waking import WakeRules, Why, is_over, poke_at
 from wakeline.flow import evidence
-from wakeline.flow.attend import Attention, finish_session, report
+from wakeline.flow.attend import Attention, finish_session, note_acting, report
 from wakeline.flow.plan import Planned, Stamp, plan
 from wakeline.flow.tend import admit_bridge
 
@@ -38,6 +38,7 @@ class Observe(msgspec.Struct, frozen=True):
     rules: WakeRules
     attention: Attention
     stamp: Stamp
+    threads: tuple[str, ...] = ()  # of the mail that those rang for
 
     @property
     def workspace_id(self) -> int:
@@ -47,6 +48,7 @@ class Observe(msgspec.Struct, frozen=True):
         needs.handles.add(self.caller.handle)
         needs.bridges.add(self.caller.host or "")
         needs.sessions.add(self.seen.session_id)
+        needs.threads.update(self.threads)
         for delivery_id, subscription_id in self.found:
             needs.deliveries.add(delivery_id)
             evidence.need_plans(needs, [subscription_id])
@@ -148,6 +150,10 @@ class Observe(msgspec.Struct, frozen=True):
             due = poke_at(wake, self.rules, picture.now, failed=False)
             rung = _replace(wake, state=WakeState.RUNG, reason=None, until=None, unsure_at=None, poke_at=due)
             picture.put_wake(_replace(rung, updated_at=picture.now))
+            if (
+                wake.thread_id is not None
+            ):  # who has it before its model deals with it: what comes after is for that one
+                note_acting(picture, wake.thread_id, wake.handle, delivery.session_id)
         plan(picture, delivery.subscription_id, self.rules, self.stamp)
 
     def _hasten(self, picture: Picture, delivery: Delivery) -> None:

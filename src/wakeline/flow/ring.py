@@ -14,7 +14,7 @@ from wakeline.core.instant import SECOND
 from wakeline.core.parcel import Absent, Accepted, Failed, Refused, Result, Uncertain
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
-from wakeline.core.seat import does_queue
+from wakeline.core.seat import does_queue, stand_in
 from wakeline.core.session import Presence, Session, presence_of
 from wakeline.core.subscription import Subscription, Target
 from wakeline.core.wake import WakeState
@@ -159,7 +159,9 @@ def _settle(picture: Picture, delivery: Delivery, result: Result, rules: WakeRul
         case Absent():
             claimed = _claimed_at(delivery, rules)
             until = picture.now + rules.supervisor_seconds * SECOND if _just_heard(picture, delivery, rules) else later
+            carried = [wake.log_id for wake in evidence.wakes_of(picture, delivery) if not wake.addressed]
             skip(picture, delivery, Why.NO_CONNECTION, WakeState.HELD, until, claimed)
+            _pass_on(picture, delivery, carried, rules)
         case Refused() if delivery.replay:
             postpone(picture, delivery, Why.REFUSED, later)
         case Refused():
@@ -171,6 +173,24 @@ def _settle(picture: Picture, delivery: Delivery, result: Result, rules: WakeRul
             evidence.take_back(picture, delivery, WakeState.HELD, str(Why.FAILED), again)
         case Uncertain():
             doubt(picture, delivery, result.reason, result.detail)
+
+
+def _pass_on(picture: Picture, delivery: Delivery, carried: list[int], rules: WakeRules) -> None:
+    """Nobody is there: a sibling is woken for what is not addressed to this session alone.
+
+    What finds no sibling is marked with this session, so that another that comes does not inherit its silence.
+    """
+    absent = picture.sessions.get(delivery.session_id or "")
+    if absent is None:
+        return
+    other = stand_in(absent, picture.sessions.values(), picture.bridges, rules, picture.now)
+    for log_id in carried:
+        wake = picture.wakes[delivery.subscription_id, log_id]
+        if other is None:
+            picture.put_wake(_replace(wake, session_id=absent.session_id))
+        else:
+            again = _replace(wake, state=WakeState.WAITING, reason=None, until=None, updated_at=picture.now)
+            picture.put_wake(_replace(again, session_id=other.session_id))
 
 
 def _claimed_at(delivery: Delivery, rules: WakeRules) -> int | None:

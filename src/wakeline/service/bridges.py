@@ -11,6 +11,7 @@ from wakeline.core.bridge_queries import (
     HostSessions,
     MarkedRings,
     OpenOnHost,
+    RungThreads,
     SessionRings,
     UnreadWakes,
     Waiting,
@@ -185,11 +186,14 @@ class Bridges:
     async def _observe(self, caller: Caller, bridge_id: str, seen: Observation) -> bool:
         marks = seen.marks if isinstance(seen, Injected | Processed | Withdrawn) else ()
         found: list[Waiting] = []
+        threads: list[str] = []
         for mark in dict.fromkeys(marks):
-            found += await self._context.store.read(MarkedRings(caller.workspace_id, mark.removeprefix(MARK_PREFIX)))
+            event = (caller.workspace_id, mark.removeprefix(MARK_PREFIX))
+            found += await self._context.store.read(MarkedRings(*event))
+            threads += await self._context.store.read(RungThreads(*event))
         pairs = tuple((row.delivery_id, row.subscription_id) for row in found)
         return await self._context.store.submit(
-            Observe(caller, bridge_id, seen, pairs, self._rules, self._attention, self._stamp())
+            Observe(caller, bridge_id, seen, pairs, self._rules, self._attention, self._stamp(), tuple(threads))
         )
 
     async def announce(self, caller: Caller, request: wire.AnnounceTurn) -> wire.Announced:
