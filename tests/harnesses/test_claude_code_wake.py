@@ -62,6 +62,21 @@ def test_of_two_sessions_only_the_addressed_one_wakes(office: Office) -> None:
     assert office.fetched("for the first") == 1
 
 
+@pytest.mark.guarantee("G-SEAT")
+@pytest.mark.long
+def test_an_answer_wakes_the_session_that_wrote_and_not_a_newer_sibling(office: Office) -> None:
+    first = office.open()
+    question = {"to": [office.alice.handle], "body": "Is there soup?"}
+    office.model.script("write to her", Use("post_message", question), Say("written"))
+    office.talk(first, "write to her")
+    office.open()
+    [asked] = office.alice.mail()
+    assert asked["session_id"] == office.wait_for(first, "idle")["session_id"]
+    office.read_when_rung()
+    office.alice.send(body="There is.", in_reply_to=asked["message_id"], wake_policy="immediate")
+    assert office.model.wait(DOORBELL).session == first.native_id
+
+
 @pytest.mark.guarantee("G-CLAUDE-CODE-HUMAN-FIRST")
 @pytest.mark.long
 def test_mail_for_the_next_turn_waits_for_it_and_is_announced_there(office: Office) -> None:

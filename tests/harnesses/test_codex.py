@@ -9,7 +9,7 @@ import pytest
 
 from tests.faces.http_calls import new_agent
 from tests.harnesses.codex_desk import RUNG, CodexDesk, a_bridge_elsewhere, an_entry, codex_desk, eventually
-from wakeline.testing.model import Fail, ModelServer, Say, Shell
+from wakeline.testing.model import Fail, ModelServer, Say, Shell, Use
 from wakeline.testing.worlds.codex import start_daemon
 
 LADDER = ["queued", "attempt", "triggered", "woke", "injected", "processed"]
@@ -160,6 +160,23 @@ def test_of_two_siblings_only_the_addressed_one_wakes(desk: CodexDesk) -> None:
         desk.send(body, to=to)
         # The last one names none: it is for the one that had the last doorbell of the thread, not for the newest.
         assert desk.model.wait(body).session == first["native_id"]
+
+
+@pytest.mark.guarantee("G-SEAT")
+@pytest.mark.long
+def test_an_answer_wakes_the_session_that_wrote_and_not_a_newer_sibling(desk: CodexDesk) -> None:
+    writer, first = desk.open()
+    question = {"to": [desk.alice.handle], "body": "Is there soup?"}
+    desk.model.script("write to her", Use("post_message", question), Say("Written."))
+    writer.prompt("write to her")
+    desk.model.wait("message_id", session=first["native_id"])
+    desk.wait_presence("idle", first["session_id"])
+    desk.open()
+    [asked] = desk.alice.mail()
+    assert asked["session_id"] == first["session_id"]
+    desk.read_when_rung()
+    desk.send("There is.", in_reply_to=asked["message_id"])
+    assert desk.model.wait("There is.").session == first["native_id"]
 
 
 @pytest.mark.long

@@ -196,6 +196,24 @@ def test_of_two_siblings_only_the_one_that_is_meant_wakes(town: Town) -> None:
     assert len(town.doorbells(one.native_id)) == 2
 
 
+@pytest.mark.guarantee("G-SEAT")
+@pytest.mark.parametrize("town", ["pi", "opencode"], indirect=True)
+@pytest.mark.long
+def test_an_answer_wakes_the_session_that_wrote_and_not_a_newer_sibling(town: Town) -> None:
+    one = town.open("good morning")
+    question = {"to": ["@ann"], "body": "Is there soup?"}
+    town.model.script("write to her", Use("post_message", question), Say("written"))
+    one.session.prompt("write to her")
+    town.model.wait("message_id", session=one.native_id)
+    one.wait_presence("idle")
+    town.open("good evening")
+    [asked] = town.call("GET", "/v1/inbox", None, town.ann)["messages"]
+    assert asked["session_id"] == one.row["session_id"]
+    town.send(in_reply_to=asked["message_id"])
+    assert one.wait_doorbell().session == one.native_id
+    assert len(town.doorbells()) == 1
+
+
 @pytest.mark.guarantee("G-PI-OPENCODE-HUMAN-FIRST")
 @pytest.mark.long
 def test_in_a_stream_nothing_is_cut_off(town: Town) -> None:

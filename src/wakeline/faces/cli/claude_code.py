@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from wakeline.client import backoff
 from wakeline.endpoint import Endpoint, find_seats
+from wakeline.faces.mcp.acting import Here, nowhere
 from wakeline.faces.mcp.server import Unlisted
 from wakeline.harnesses.claude_code import registry
 from wakeline.harnesses.claude_code.bell import Bell
@@ -30,16 +31,16 @@ BELL = "WAKELINE_CLAUDE_BELL"  # inbox, rewake or watch, if it shall not be the 
 
 
 @asynccontextmanager
-async def beside(endpoint: Endpoint, environ: Mapping[str, str]) -> AsyncIterator[Mapping[str, Unlisted]]:
-    """The companion, running, and the tool by which hooks reach it.  Where it cannot be, hooks are still answered."""
+async def beside(endpoint: Endpoint, environ: Mapping[str, str]) -> AsyncIterator[tuple[Mapping[str, Unlisted], Here]]:
+    """The companion, running: the tool by which hooks reach it, and its session.  Hooks are answered also without."""
     async with AsyncExitStack() as stack:
         companion = await _companion(endpoint, environ, stack)
         if companion is None:
-            yield {TOOL: _nothing}
+            yield {TOOL: _nothing}, nowhere
             return
         running = asyncio.create_task(companion.run())
         try:
-            yield {TOOL: companion.hook}
+            yield {TOOL: companion.hook}, lambda: companion.native_id
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

@@ -17,6 +17,7 @@ def claude_code(context: Context) -> int:
 
     from wakeline.client import Client
     from wakeline.faces.cli.claude_code import beside
+    from wakeline.faces.mcp.acting import Acting
     from wakeline.faces.mcp.remote import Remote
     from wakeline.faces.mcp.stdio import serve
 
@@ -24,8 +25,8 @@ def claude_code(context: Context) -> int:
 
     async def run() -> None:
         client = Client(url=endpoint.url, socket=endpoint.socket, token=endpoint.token, workspace=endpoint.workspace)
-        async with client, beside(endpoint, context.environ) as unlisted:
-            await serve(Remote(client), unlisted)
+        async with client, beside(endpoint, context.environ) as (unlisted, here):
+            await serve(Remote(client), Acting(here), unlisted)
 
     asyncio.run(run())
     return OK

@@ -14,16 +14,18 @@ The SDK is imported when somebody first speaks MCP, in a thread: it takes a seco
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from wakeline.calls import Call
 from wakeline.errors import Unavailable
 from wakeline.faces.http.answers import Send, send_bytes
 from wakeline.faces.http.connection import Connection
 from wakeline.faces.http.parsing import Receive
 from wakeline.faces.http.routing import Router
+from wakeline.faces.mcp.acting import Acting, names_session
 from wakeline.faces.mcp.backend import Backend, InProcess
 from wakeline.faces.mcp.tools import BY_NAME
 from wakeline.service import Caller, Services
@@ -111,6 +113,10 @@ class Mount:
         request: Any = ctx.request
         backend: Backend = request.scope[BACKEND]
         return backend
+
+    def post(self, ctx: Context, call: Call) -> Awaitable[Any]:
+        backend = self.backend(ctx)
+        return Acting().post(call, ctx.meta, backend) if names_session(ctx.meta) else backend.send(call)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> Callable[[], object]:
         assert self._group is not None  # noqa: S101 - nothing is served before `run` has made it

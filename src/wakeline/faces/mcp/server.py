@@ -16,6 +16,7 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
+from wakeline.calls import Call
 from wakeline.errors import Internal, InvalidArgument, WakelineError
 from wakeline.faces.mcp import events, listening, resource, results, schemas, sessions
 from wakeline.faces.mcp.backend import Backend
@@ -36,6 +37,9 @@ class Face(Protocol):
 
     def backend(self, ctx: Context) -> Backend:
         """The way to the services for whoever sent this request."""
+
+    def post(self, ctx: Context, call: Call) -> Awaitable[Any]:
+        """Send what writes into a thread, in the name of the session that it comes from if that is known."""
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> Callable[[], object]:
         """Run beside the requests; answers how to stop it."""
@@ -64,7 +68,8 @@ class Wakeline:
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name[:80]!r}.")
         try:
             call = tool.call(parse(tool, params.arguments or {}))
-            return results.success(tool, await self._face.backend(ctx).send(call))
+            answer = self._face.post(ctx, call) if tool.posts else self._face.backend(ctx).send(call)
+            return results.success(tool, await answer)
         except WakelineError as error:
             return results.failure(error)
         except Exception:  # noqa: BLE001 - as in the HTTP face: the one place where a bug becomes an answer

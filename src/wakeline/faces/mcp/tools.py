@@ -20,7 +20,10 @@ from wakeline.faces.mcp.arguments import AckRead, Arguments, ReadMessages
 
 
 class Tool(msgspec.Struct, frozen=True):
-    """`quotes`: the answer carries words of others.  `slow`: it may wait.  `reads`: it changes nothing."""
+    """`quotes`: the answer carries words of others.  `slow`: it may wait.  `reads`: it changes nothing.
+
+    `posts`: it writes into a thread, and what is answered there is for the session that used it.
+    """
 
     name: str
     text: str
@@ -29,6 +32,7 @@ class Tool(msgspec.Struct, frozen=True):
     quotes: bool = False
     slow: bool = False
     reads: bool = False
+    posts: bool = False
 
 
 def _as(make: Callable[..., Call]) -> Callable[[Arguments], Call]:
@@ -66,6 +70,7 @@ TOOLS: tuple[Tool, ...] = (
         "Send a message to agents or the human; it is kept until they read it. Give to, thread_id or in_reply_to.",
         arguments.PostMessage,
         _as(calls.post_message),
+        posts=True,
     ),
     Tool(
         "ask",
@@ -73,6 +78,7 @@ TOOLS: tuple[Tool, ...] = (
         "on: the reply comes to your inbox.",
         arguments.Ask,
         _as(calls.post_message),
+        posts=True,
         quotes=True,
         slow=True,
     ),

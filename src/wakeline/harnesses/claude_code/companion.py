@@ -76,6 +76,10 @@ class Companion:
         self._kept: dict[tuple[str, ...], str] = {}  # doorbells by their marks
         self._group: asyncio.TaskGroup | None = None
 
+    @property
+    def native_id(self) -> str:
+        return self._turns.native_id
+
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as self._group:

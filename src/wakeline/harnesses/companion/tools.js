@@ -10,6 +10,7 @@ import { spawn } from "node:child_process";
 const CALL_MS = 330_000; // longer than the longest wait that a tool offers
 const START_MS = 15_000;
 const PROTOCOL = "2025-06-18";
+const SESSION = "wakeline/session";
 
 export class Tools {
   #command;
@@ -29,9 +30,10 @@ export class Tools {
     return (await this.#ask("tools/list", {}, START_MS)).tools;
   }
 
-  /** The text that the tool answered; throws what it refused. */
-  async call(name, input, signal) {
-    const answer = await this.#ask("tools/call", { name, arguments: input }, CALL_MS, signal);
+  /** The text that the tool answered; throws what it refused.  `session` is the one that uses it, by its own name. */
+  async call(name, input, signal, session) {
+    const _meta = session ? { [SESSION]: session } : undefined;
+    const answer = await this.#ask("tools/call", { name, arguments: input, _meta }, CALL_MS, signal);
     const text = answer.content.map((part) => part.text ?? "").join("\n");
     if (answer.isError) throw new Error(text);
     return text;

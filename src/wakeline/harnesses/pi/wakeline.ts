@@ -265,8 +265,9 @@ async function offer(pi: ExtensionAPI, tools: Tools): Promise<void> {
       label: `Wakeline ${tool.name}`,
       description: tool.description ?? tool.name,
       parameters: tool.inputSchema,
-      async execute(_id, params, signal) {
-        return { content: [{ type: "text", text: await tools.call(tool.name, params, signal) }], details: undefined };
+      async execute(_id, params, signal, _onUpdate, ctx) {
+        const text = await tools.call(tool.name, params, signal, ctx?.sessionManager.getSessionId());
+        return { content: [{ type: "text", text }], details: undefined };
       },
     });
   }
