@@ -112,7 +112,7 @@ def _composer(glance: Glance) -> Verdict:
     cells = cells_of(_line(glance, glance.row))
     start = _start(cells)
     if start is None:
-        return _ruled(glance, cells)
+        return Verdict.DRAFT if _goes_on(glance) else _ruled(glance, cells)
     typed = [cell for cell in cells[start:] if cell.sign not in _RULES and not cell.faint]
     if typed or glance.column != start or not _is_framed(_line(glance, glance.row + 1)):
         return Verdict.DRAFT
@@ -134,6 +134,24 @@ def _ruled(glance: Glance, cells: list[Cell]) -> Verdict:
         return Verdict.UNKNOWN
     typed = any(cell.sign not in _BORDERS and not cell.faint for cell in cells)
     return Verdict.DRAFT if typed or glance.column > 2 else Verdict.EMPTY  # noqa: PLR2004 - a border and a blank
+
+
+def _goes_on(glance: Glance) -> bool:
+    """Is the cursor in a later line of what was typed behind a prompt sign, with a rule above and below it all?"""
+    above = glance.row - 1
+    while _is_indented(_line(glance, above)):
+        above -= 1
+    below = glance.row + 1
+    while _is_indented(_line(glance, below)):
+        below += 1
+    begins = _start(cells_of(_line(glance, above))) is not None
+    return begins and _is_rule(_line(glance, above - 1)) and _is_rule(_line(glance, below))
+
+
+def _is_indented(line: str) -> bool:
+    """As programs show the later lines of a text behind their prompt sign."""
+    shown = plain(line)
+    return shown[:2].isspace() and not all(sign in _RULES for sign in shown)
 
 
 def _is_framed(line: str) -> bool:
