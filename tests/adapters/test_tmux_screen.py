@@ -8,7 +8,8 @@ from wakeline.adapters.tmux.screen import Glance, Verdict, judge
 
 RULE = "─" * 40
 SAID = "● It asked for permission to do so."  # words that a question also has
-TYPED = ("❯ Wakeline: you have 1 unread message. Fetch", "  them with read_messages. [wl-1]")
+SIGN = "❯"  # noqa: RUF001 - it is that one
+TYPED = (f"{SIGN} Wakeline: you have 1 unread message. Fetch", "  them with read_messages. [wl-1]")
 
 
 def seen(*lines: str, row: int, column: int) -> Verdict:
@@ -35,10 +36,10 @@ def test_what_only_resembles_a_draft_is_a_question_if_it_sounds_like_one(lines: 
 
 
 def test_a_list_to_choose_from_is_a_question_also_between_rules() -> None:
-    question = ("  Do you want to proceed?", "❯ 1. Yes", "  2. No")
+    question = ("  Do you want to proceed?", f"{SIGN} 1. Yes", "  2. No")
     assert seen(RULE, *question, RULE, row=3, column=2) is Verdict.MODAL
-    assert seen(RULE, "❯ Yes", "  No, and tell it what to do", RULE, row=2, column=2) is Verdict.MODAL
+    assert seen(RULE, f"{SIGN} Yes", "  No, and tell it what to do", RULE, row=2, column=2) is Verdict.MODAL
 
 
 def test_an_empty_line_behind_a_prompt_sign_is_empty() -> None:
-    assert seen("● Done.", RULE, "❯ ", RULE, row=2, column=2) is Verdict.EMPTY
+    assert seen("● Done.", RULE, f"{SIGN} ", RULE, row=2, column=2) is Verdict.EMPTY
