@@ -47,7 +47,9 @@ BUFFER_BYTES = 1 << 20
 # Of so many that were asked at once, the commit goes on behind the next ones; fewer do not pay for the other thread.
 BEHIND = 64
 MANY = 128  # in one transaction: then there is a next one to decide meanwhile, and its sync costs each little
-ENOUGH = 32  # to be sent before the loop's turn ends: the writer begins while the server still hears the others
+# So many are sent before the loop's turn ends: the writer begins while the server still hears the others.  One that has
+# nothing to do begins with fewer, or all who post would wait for it together, and it for all of them.
+ENOUGH, ENOUGH_TO_BEGIN = 32, 8
 # The thread that commits wants the interpreter for a moment only, and whoever it answers has waited for long.
 SWITCH_SECONDS = 0.0001
 AGAIN_SECONDS = 1.0  # before a third writer, when the second did not even begin
@@ -197,7 +199,7 @@ class ProcessWriter:
         if not self._waiting:
             self._loop.call_soon(self._flush)
         self._waiting.append((asked, future))
-        if len(self._waiting) >= ENOUGH:
+        if len(self._waiting) >= (ENOUGH if self._sent else ENOUGH_TO_BEGIN):
             self._flush()
         return future
 
