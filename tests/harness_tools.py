@@ -53,6 +53,11 @@ def claude() -> list[str]:
     return [*installed("claude-code").command]
 
 
+def claude_without_inbox() -> Installed:
+    """A Claude Code of before 2.1.224, which has no inbox socket."""
+    return Installed("claude-code", (str(_at_hand(MODULES / "claude-code-without-inbox" / "claude")),))
+
+
 def codex() -> list[str]:
     return [*installed("codex").command]
 

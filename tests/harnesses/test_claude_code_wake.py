@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import harness_tools
 from tests.harnesses.office import DOORBELL, HARNESS, QUESTION, Office, answer, eventually, office_in, steps
-from wakeline.testing.installed import Installed
 from wakeline.testing.model import Say, Shell, Use
 
 SUMMARY = "detailed summary"  # what Claude Code asks the model for when it compacts
 LADDER = ["queued", "triggered", "woke", "injected", "processed"]
-OLD = "WAKELINE_TEST_OLD_CLAUDE"  # a program that lacks the inbox socket, such as 2.1.197
 
 
 @pytest.fixture
@@ -434,10 +432,10 @@ def test_a_run_without_a_human_hears_of_its_mail_in_its_own_turn(office: Office)
     assert office.bob.unread() == []
 
 
+@pytest.mark.guarantee("G-CLAUDE-CODE-WAKES")
 @pytest.mark.long
-@pytest.mark.skipif(OLD not in os.environ, reason=f"{OLD} names no Claude Code before 2.1.224")
 def test_a_claude_code_without_an_inbox_wakes_by_its_hooks(tmp_path: Path) -> None:
-    with office_in(tmp_path, installed=Installed(HARNESS, (os.environ[OLD],))) as office:
+    with office_in(tmp_path, installed=harness_tools.claude_without_inbox()) as office:
         session = office.open()
         seat = office.wait_for(session, "idle")
         assert seat["transport"] == "async-rewake"
