@@ -131,3 +131,14 @@ async def test_when_the_session_ends_that_nobody_found_its_mail_rings_in_another
     await host.store.submit(EndSession(agent(host.workspace, "@bob"), gone.session_id))
     await host.plan()
     assert await ringing_in(host) == [older.session_id]
+
+
+@pytest.mark.guarantee("G-SEAT")
+async def test_a_session_that_comes_is_rung_at_once_for_one_that_nobody_found(settled: Host) -> None:
+    gone = await heard(settled, "idle")
+    await settled.mail()
+    assert await absent(settled) == gone.session_id
+    assert await ringing_in(settled) == []
+    come = await heard(settled, "idle", native_id="n2")
+    await settled.plan()
+    assert await ringing_in(settled) == [come.session_id]

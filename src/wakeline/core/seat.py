@@ -19,7 +19,7 @@ from wakeline.core.session import (
     presence_of,
 )
 from wakeline.core.wake import Wake
-from wakeline.core.waking import Seat, WakeRules
+from wakeline.core.waking import Seat, WakeRules, Why
 
 _levels = msgspec.json.Decoder(dict[str, str]).decode
 _words = msgspec.json.Decoder(list[str]).decode
@@ -43,6 +43,8 @@ def take_seat(
     session = choose_session(sessions, wake.session_id, bool(wake.addressed), now, stale)
     if session is None:
         return None
+    if wake.reason == Why.NO_CONNECTION and not wake.addressed and wake.session_id == session.session_id:
+        session = stand_in(session, sessions, bridges, rules, now) or session
     return Seat(
         session.session_id,
         presence_of(session, now, stale),

@@ -14,7 +14,7 @@ from wakeline.core.instant import SECOND
 from wakeline.core.parcel import Absent, Accepted, Failed, Refused, Result, Uncertain
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
-from wakeline.core.seat import does_queue, stand_in
+from wakeline.core.seat import does_queue
 from wakeline.core.session import Presence, Session, presence_of
 from wakeline.core.subscription import Subscription, Target
 from wakeline.core.wake import WakeState
@@ -161,7 +161,7 @@ def _settle(picture: Picture, delivery: Delivery, result: Result, rules: WakeRul
             until = picture.now + rules.supervisor_seconds * SECOND if _just_heard(picture, delivery, rules) else later
             carried = [wake.log_id for wake in evidence.wakes_of(picture, delivery) if not wake.addressed]
             skip(picture, delivery, Why.NO_CONNECTION, WakeState.HELD, until, claimed)
-            _pass_on(picture, delivery, carried, rules)
+            _mark(picture, delivery, carried)
         case Refused() if delivery.replay:
             postpone(picture, delivery, Why.REFUSED, later)
         case Refused():
@@ -175,22 +175,11 @@ def _settle(picture: Picture, delivery: Delivery, result: Result, rules: WakeRul
             doubt(picture, delivery, result.reason, result.detail)
 
 
-def _pass_on(picture: Picture, delivery: Delivery, carried: list[int], rules: WakeRules) -> None:
-    """Nobody is there: a sibling is woken for what is not addressed to this session alone.
-
-    What finds no sibling is marked with this session, so that another that comes does not inherit its silence.
-    """
-    absent = picture.sessions.get(delivery.session_id or "")
-    if absent is None:
-        return
-    other = stand_in(absent, picture.sessions.values(), picture.bridges, rules, picture.now)
+def _mark(picture: Picture, delivery: Delivery, carried: list[int]) -> None:
+    """With the session in which nobody was: a sibling is woken in its place, and does not inherit its silence."""
     for log_id in carried:
         wake = picture.wakes[delivery.subscription_id, log_id]
-        if other is None:
-            picture.put_wake(_replace(wake, session_id=absent.session_id))
-        else:
-            again = _replace(wake, state=WakeState.WAITING, reason=None, until=None, updated_at=picture.now)
-            picture.put_wake(_replace(again, session_id=other.session_id))
+        picture.put_wake(_replace(wake, session_id=delivery.session_id))
 
 
 def _claimed_at(delivery: Delivery, rules: WakeRules) -> int | None:
