@@ -107,7 +107,7 @@ class OwnServer(PostgresPlace):
         await asyncio.to_thread(self._control, "-m", "immediate", "stop")
 
     async def start(self) -> None:
-        await asyncio.to_thread(self._server.start)
+        await asyncio.to_thread(self._server.ensure_postgres_running)
 
     async def empty(self) -> None:
         await self.start()
@@ -120,6 +120,7 @@ class OwnServer(PostgresPlace):
         pgexec("pg_ctl", ("-w", "-D", str(server.pgdata), *words), bin_path=server.bin_path, user=server.system_user)
 
     def end(self) -> None:
+        self._server.ensure_postgres_running()  # who stops one that has crashed races with the end of its process
         self._server.cleanup()
 
 
