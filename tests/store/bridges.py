@@ -29,6 +29,7 @@ from wakeline.core.session import Session
 from wakeline.core.store import Store
 from wakeline.core.subscription import Subscription, Target
 from wakeline.core.wake_queries import DeliverySteps, LeasedDeliveries
+from wakeline.core.waking import latest_poke
 from wakeline.flow.announce import Announce
 from wakeline.flow.attend import Attention, Heartbeat
 from wakeline.flow.observe import Observe, Poke
@@ -133,7 +134,8 @@ class Host:
         return len(found)
 
     async def poke(self) -> int:
-        rows = await self.store.read(WakesToPoke(await self.store.now(), 100))
+        now = await self.store.now()
+        rows = await self.store.read(WakesToPoke(now, latest_poke(self.rules, now), 100))
         wakes = tuple((row.subscription_id, row.log_id) for row in rows)
         rung = tuple({row.delivery_id for row in rows})
         await self.store.submit(Poke(self.workspace.workspace_id, wakes, rung, self.rules, stamp()))

@@ -9,10 +9,12 @@ from tests.store.bridges import Host
 from tests.store.builders import agent, send
 from tests.store.places import Place, SqlitePlace
 from tests.store.wakers import Notes, until, waking
+from wakeline.core.bridge_queries import WakesToPoke
 from wakeline.core.delivery import Outcome
 from wakeline.core.instant import SECOND
 from wakeline.core.log import Workspace
-from wakeline.core.parcel import Accepted, Failed
+from wakeline.core.observation import Injected
+from wakeline.core.parcel import Accepted, Failed, mark_of
 from wakeline.core.store import Store
 from wakeline.core.subscription import Target
 from wakeline.core.wake_queries import DeliverySteps
@@ -28,7 +30,8 @@ GONE = Failed("address_refused", "no", retryable=False)
 AHEAD = """
 UPDATE deliveries SET next_attempt_at = next_attempt_at + 3600000000, lease_until = lease_until + 3600000000,
   created_at = created_at + 3600000000;
-UPDATE wakes SET until = until + 3600000000, updated_at = updated_at + 3600000000, unsure_at = unsure_at + 3600000000;
+UPDATE wakes SET until = until + 3600000000, updated_at = updated_at + 3600000000, unsure_at = unsure_at + 3600000000,
+  poke_at = poke_at + 3600000000;
 UPDATE subscriptions SET rung_at = rung_at + 3600000000, first_queued_at = first_queued_at + 3600000000,
   flush_at = flush_at + 3600000000;
 UPDATE buckets SET counted_at = counted_at + 3600000000;
@@ -152,3 +155,20 @@ async def test_a_ring_that_nobody_confirms_ends_in_its_time(store: Store, worksp
     [row] = await host.bell.deliveries(outcome="open")
     assert row.next_attempt_at is not None
     assert row.next_attempt_at <= await store.now() + host.rules.outstanding_seconds * SECOND
+
+
+@pytest.mark.guarantee("G-WAKE-CLOCK")
+async def test_unread_mail_is_looked_at_again_in_its_time_and_not_at_once(
+    store: Store, workspace: Workspace, place: Place
+) -> None:
+    host = Host(store, workspace, place)
+    await host.open()
+    await host.mail()
+    [ringing] = await host.claim()
+    await host.settle(ringing, Accepted(None, "taken"))
+    await host.observe(Injected(ringing.session.session_id, (mark_of(ringing.delivery.event_id),)))
+    await set_back(place)
+    assert await host.poke() == 1
+    assert (await host.claim(), await host.poke()) == ([], 0)
+    now, wait = await store.now(), host.rules.repoke_seconds * SECOND
+    assert len(await store.read(WakesToPoke(now + wait, now + wait, 100))) == 1

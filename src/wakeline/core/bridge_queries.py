@@ -74,7 +74,10 @@ class Poked(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WakesToPoke(Query[Poked], frozen=True):
+    """What is due, and what a clock that was set back would keep waiting."""
+
     now: int
+    latest: int
     limit: int
     row = Poked
 

@@ -228,6 +228,11 @@ def poke_at(wake: Wake, rules: WakeRules, now: int, *, failed: bool) -> int | No
     return due if wake.poke_at is None else min(due, wake.poke_at)
 
 
+def latest_poke(rules: WakeRules, now: int) -> int:
+    """No poke of a clock that was never set back is due later than this."""
+    return now + max(rules.supervisor_seconds, rules.repoke_seconds) * SECOND
+
+
 def _is_idle_since(seat: Seat, instant: int, now: int) -> bool:
     """Was it seen idle after that?  What had been rung before would have begun a turn by then.
 

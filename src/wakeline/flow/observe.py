@@ -12,12 +12,13 @@ import msgspec
 
 from wakeline.core.delivery import LAST, Delivery, Outcome, Step
 from wakeline.core.doorbell import tame
+from wakeline.core.instant import SECOND
 from wakeline.core.observation import LAST_LENGTH, Gone, Injected, Noticed, Observation, Processed, Still, Withdrawn
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.principal import Caller
 from wakeline.core.session import REPEATED, Session
 from wakeline.core.wake import Wake, WakeState
-from wakeline.core.waking import WakeRules, Why, is_over, poke_at
+from wakeline.core.waking import WakeRules, Why, is_over, latest_poke, poke_at
 from wakeline.flow import evidence
 from wakeline.flow.attend import Attention, finish_session, note_acting, report
 from wakeline.flow.plan import Planned, Stamp, plan
@@ -219,6 +220,9 @@ class Poke(msgspec.Struct, frozen=True):
 
     def _look(self, picture: Picture, wake: Wake) -> None:
         """What was read meanwhile is done; what was not waits for the planner, as if it were new."""
+        if (wake.poke_at or 0) > latest_poke(self.rules, picture.now):  # of a clock that was set back: wait from now on
+            picture.put_wake(_replace(wake, poke_at=picture.now + self.rules.repoke_seconds * SECOND))
+            return
         receipt = evidence.receipt_of(picture, wake)
         unread = receipt is not None and is_over(wake, receipt, picture.now) is None
         state = WakeState.WAITING if unread else WakeState.RUNG

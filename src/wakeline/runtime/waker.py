@@ -26,7 +26,7 @@ from wakeline.core.wake_queries import (
     LeasedDeliveries,
     OpenSubscriptions,
 )
-from wakeline.core.waking import WakeRules
+from wakeline.core.waking import WakeRules, latest_poke
 from wakeline.errors import Unavailable, WakelineError
 from wakeline.flow.at_once import AtOnce
 from wakeline.flow.deliver import Claim, Settle
@@ -208,7 +208,7 @@ class Waker:
             stamp = self._stamp(workspace_id, {row.handle for row in due})
             self._carry_all(await self._store.submit(Lapse(workspace_id, found, self._rules, stamp)))
         pokes: dict[int, list[Poked]] = {}
-        for row in await self._store.read(WakesToPoke(now, AT_ONCE)):
+        for row in await self._store.read(WakesToPoke(now, latest_poke(self._rules, now), AT_ONCE)):
             pokes.setdefault(row.workspace_id, []).append(row)
         for workspace_id, rows in pokes.items():
             wakes = tuple((row.subscription_id, row.log_id) for row in rows)
