@@ -3,12 +3,12 @@
 Two busy threads of one interpreter wait for each other more than they work: the event loop and a writer thread together
 did a third of what the loop does without one.  Here the loop only packs commands and unpacks answers.
 
-A frame is a length and a pickle; both ends are the same program, and nobody else has the socket.  Commands go in frames
-of whatever was submitted in one turn of the loop, or of enough; the writer takes all the frames that wait as one batch
-and answers them in order, so that nothing needs a number.  Where a batch was followed up, the answers go out before the
-commit, as a draft, so that the server can prepare what comes next while the disk works; a short frame after the commit
-says that they hold, or what holds instead.  A large batch is committed behind the next one (`commits.py`); answers
-still go out in order, each after its own commit.
+A frame is a length and a pickle; both ends are the same program, and nobody else has the socket.  Who writes alone is
+sent at once; where several do, a frame holds whatever was submitted in one turn of the loop, or enough, or while the
+loop was busy.  The writer takes all the frames that wait as one batch and answers them in order, so that nothing needs
+a number.  Where a batch was followed up, the answers go out before the commit, as a draft, so that the server can
+prepare what comes next while the disk works; a short frame after the commit says that they hold, or what holds instead.
+A large batch is committed behind the next one (`commits.py`); answers still go out in order, each after its own commit.
 
 - The server dies, however: the writer reads the end of its input, after the transaction that is under way, and ends.
 - The writer dies: what it was sent may or may not be written, and its senders are told so (`outcome: unknown`); an
@@ -30,6 +30,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 from wakeline.core.store import FollowUp, Wants
@@ -47,9 +48,12 @@ BUFFER_BYTES = 1 << 20
 # Of so many that were asked at once, the commit goes on behind the next ones; fewer do not pay for the other thread.
 BEHIND = 64
 MANY = 128  # in one transaction: then there is a next one to decide meanwhile, and its sync costs each little
-# So many are sent before the loop's turn ends: the writer begins while the server still hears the others.  One that has
-# nothing to do begins with fewer, or all who post would wait for it together, and it for all of them.
-ENOUGH, ENOUGH_TO_BEGIN = 32, 8
+# So many are sent at once: the writer begins while the server still hears the others.  One that has nothing to do
+# begins with fewer, or all who post would wait for it together, and it for all of them.
+ENOUGH, ENOUGH_TO_BEGIN = 32, 6
+# Where several post at a time, the server gathers for as long as its loop finds other things to do, which may be to
+# hear the next ones: a commit of two costs nearly as much as one of six.  A turn so short has found nothing.
+GATHER_SECONDS, EMPTY_TURN_SECONDS = 0.002, 0.00002
 # The thread that commits wants the interpreter for a moment only, and whoever it answers has waited for long.
 SWITCH_SECONDS = 0.0001
 AGAIN_SECONDS = 1.0  # before a third writer, when the second did not even begin
@@ -176,6 +180,8 @@ class ProcessWriter:
         self._sent: deque[asyncio.Future[Any]] = deque()  # in the order in which they will be answered
         self._unsent = bytearray()  # what the socket did not take
         self._stuck = False  # are we called when it takes more?
+        self._crowded = False  # did others post while one was being written?
+        self._gathering = False
         self._closed = False
         self._ended = self._loop.create_future()
         self._has_answered = False
@@ -196,11 +202,13 @@ class ProcessWriter:
         if self._line is None and self.trouble is not None:  # nobody waits for a writer that does not come
             raise self.trouble.again()
         future = self._loop.create_future()
-        if not self._waiting:
-            self._loop.call_soon(self._flush)
         self._waiting.append((asked, future))
-        if len(self._waiting) >= (ENOUGH if self._sent else ENOUGH_TO_BEGIN):
+        self._crowded |= bool(self._sent)
+        if not self._crowded or len(self._waiting) >= (ENOUGH if self._sent else ENOUGH_TO_BEGIN):
             self._flush()
+        elif not self._gathering:
+            self._gathering, began = True, perf_counter()
+            self._loop.call_soon(self._gather, began, began)
         return future
 
     async def close(self) -> None:
@@ -265,8 +273,18 @@ class ProcessWriter:
 
     # -- bytes --------------------------------------------------------------------------------------------------------
 
+    def _gather(self, began: float, turned: float) -> None:
+        """Wait another turn of the loop, unless there was nothing in the last one or it is time."""
+        now, few = perf_counter(), 0 < len(self._waiting) < ENOUGH_TO_BEGIN
+        if few and turned + EMPTY_TURN_SECONDS < now < began + GATHER_SECONDS:
+            self._loop.call_soon(self._gather, began, now)
+            return
+        self._gathering = False
+        self._crowded = bool(self._sent) or len(self._waiting) > 1
+        self._flush()
+
     def _flush(self) -> None:
-        """Everything that was submitted in this turn of the loop, as one frame."""
+        """Everything that waits, as one frame."""
         line = self._line
         if line is None:
             return  # the next writer gets it
