@@ -47,7 +47,9 @@ class Messages:
 
     async def send(self, caller: Caller, request: wire.PostMessage, *, wait_seconds: float = 0) -> wire.Posted:
         """Post, without keeping what cannot be brought anywhere.  Who will wait for an answer says how long."""
-        command = msgspec.structs.replace(self.validate(caller, request), wait=round(wait_seconds * SECOND))
+        command = self.validate(caller, request)
+        if wait_seconds > 0:
+            command = msgspec.structs.replace(command, wait=round(wait_seconds * SECOND))
         if caller.is_human and request.to is UNSET:
             command = msgspec.structs.replace(command, reached=await self._members(caller, request))
         accepted = await self._context.store.submit(command)

@@ -11,7 +11,7 @@ import msgspec
 from wakeline.errors import MethodNotAllowed, NotFound, WakelineError
 from wakeline.faces.http.operation import Call, Operation
 from wakeline.faces.http.operations import OPERATIONS, PATH_PARAMETERS
-from wakeline.faces.http.parsing import decode, parse_query
+from wakeline.faces.http.parsing import decode, parse_query, take
 from wakeline.service import Caller, Services
 
 
@@ -24,11 +24,22 @@ class Route:
         self.path = re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", operation.path))
 
     def parse(
-        self, services: Services, caller: Caller, parameters: dict[str, str], query_string: bytes, body: bytes
+        self,
+        services: Services,
+        caller: Caller,
+        parameters: dict[str, str],
+        query_string: bytes,
+        body: bytes | dict[str, Any],
     ) -> Call:
         """The request in our types, or an error that says what is wrong with it."""
         query = parse_query(self.operation.query, query_string)
-        return Call(services, caller, parameters, query, None if self.decoder is None else decode(self.decoder, body))
+        return Call(services, caller, parameters, query, self._decode(body))
+
+    def _decode(self, body: bytes | dict[str, Any]) -> Any:
+        kind, decoder = self.operation.body, self.decoder
+        if kind is None or decoder is None:
+            return None
+        return decode(decoder, body) if isinstance(body, bytes) else take(kind, decoder, body)
 
 
 class Router:

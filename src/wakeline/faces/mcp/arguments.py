@@ -20,7 +20,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The arguments of one tool.  What is left out is not sent."""
 
     def given(self) -> dict[str, Any]:
-        return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None}
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
 
 
 Seconds = Annotated[float, Meta(ge=0, le=WAIT)]

@@ -14,8 +14,6 @@ from wakeline.faces.http.routing import Router, perform
 from wakeline.service import Caller, Ear, Push, Services
 from wakeline.service.pushes import received
 
-_encode = msgspec.json.Encoder().encode
-
 
 class Backend(Protocol):
     """One caller's way to the services."""
@@ -36,8 +34,7 @@ class InProcess:
     async def send(self, call: Call) -> Any:
         route, parameters = self._router.find(call.method, unquote(call.path))
         query = call.target.partition("?")[2].encode()
-        body = b"" if call.body is None else _encode(call.body)
-        request = route.parse(self.services, self.caller, parameters, query, body)
+        request = route.parse(self.services, self.caller, parameters, query, call.body or b"")
         return msgspec.to_builtins(await perform(route.operation, request))
 
     @asynccontextmanager
