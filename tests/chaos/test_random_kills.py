@@ -66,10 +66,11 @@ class Scene:
         """What is unread, under way and held."""
         bob = self.house.bob
         under_way = (await bob.list_deliveries(outcome="open")).deliveries
-        [subscription] = (await bob.list_wake_subscriptions()).subscriptions
-        held = (await bob.get_wake_subscription(subscription.subscription_id)).held
+        rows = (await bob.list_wake_subscriptions()).subscriptions  # none before the harness was there
+        views = [(await bob.get_wake_subscription(row.subscription_id)).held for row in rows]
+        held = [one for view in views if isinstance(view, list) for one in view]
         unread = [one for one in self.sent if one not in self.harness.read]
-        return unread, under_way, held if isinstance(held, list) else []
+        return unread, under_way, held
 
     async def check(self, kills: int) -> None:
         assert sorted(self.harness.read) == sorted(self.sent), "every message was read once"
