@@ -22,7 +22,7 @@ class Plan(msgspec.Struct, frozen=True):
     posts: int  # per round, where single posts are timed
 
 
-NORMAL = Plan(rounds=5, seconds=2.5, posts=500)
+NORMAL = Plan(rounds=9, seconds=1.5, posts=300)
 QUICK = Plan(rounds=3, seconds=1.0, posts=200)
 
 

@@ -36,7 +36,7 @@ from wakeline.version import VERSION
 
 NAME = "wakes"
 UNIT = "ms"
-WAKES = {5: 10, 3: 6}  # by the plan's rounds
+WAKES = {9: 10, 3: 6}  # by the plan's rounds
 WARM_UP = 2
 PATIENCE_SECONDS = 60.0
 SLACK_MS = 15.0
