@@ -22,6 +22,7 @@ import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import lru_cache, partial
 from http import HTTPStatus
 from ipaddress import ip_address
 from typing import NamedTuple
@@ -37,6 +38,7 @@ from wakeline.core.signature import signed_headers
 from wakeline.errors import Forbidden
 
 CONNECTIONS = 256
+KEPT = 1_024  # URLs, and addresses
 LAST_STATUS = 600
 PREPARED_SECONDS = 2.0  # for what is never sent after all
 SECRET_LENGTH = 6  # what is shorter is no secret, and could be part of any word
@@ -62,8 +64,12 @@ class Letter(NamedTuple):
     """An attempt, ready to be sent."""
 
     url: URL
+    headers: dict[str, str]
     request: bytes
-    secrets: tuple[str, ...]
+
+    def conceal(self, text: str) -> str:
+        """As evidence, without what nobody else may know of it."""
+        return bounded(text, _secrets(self.url, self.headers))
 
 
 class Webhooks:
@@ -80,7 +86,9 @@ class Webhooks:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self._now = now
-        self._allowed = tuple(allowed)
+        # What was found about a URL or an address says the same the next time; a name is looked up every time.
+        self._check_url = lru_cache(KEPT)(partial(check_url, allowed=tuple(allowed)))
+        self._check_address = lru_cache(KEPT)(partial(_check, allowed=tuple(allowed)))
         self._connections_per_host = connections_per_host
         self._user_agent = user_agent
         self._resolve = resolve or _resolve
@@ -130,7 +138,6 @@ class Webhooks:
         if not isinstance(letter, Letter):
             return letter, ""
         by = asyncio.get_running_loop().time() + parcel.timeout.total_seconds()
-        secrets = letter.secrets
         exchange: Exchange | None = None
         try:
             exchange = await (line or self._dial(letter.url, by))
@@ -141,22 +148,22 @@ class Webhooks:
         except TimeoutError:
             return Failed("timeout", f"No answer within {parcel.timeout.total_seconds():g} s."), ""
         except (OSError, BadAnswer) as error:
-            return _failure(error, secrets), ""
+            return _failure(error, letter), ""
         finally:
             if exchange is not None:
                 exchange.hang_up()
-        detail = bounded(f"HTTP {answer.status} {answer.said}".strip(), secrets)
+        detail = letter.conceal(f"HTTP {answer.status} {answer.said}".strip())
         return _judge(answer, detail, to_datetime(self._now())), answer.said
 
     def _letter(self, parcel: Parcel) -> Letter | Failed:
         if not parcel.keys:
             return Failed("no_key", "There is no signing key, and nothing is sent unsigned.", retryable=False)
         try:
-            url = check_url(parcel.url or "", self._allowed)
+            url = self._check_url(parcel.url or "")
         except Forbidden as error:
             return Failed("address_refused", bounded(error.message), retryable=False)
         headers = self._headers(parcel)
-        return Letter(url, _request(url, headers, parcel.body), _secrets(url, headers))
+        return Letter(url, headers, _request(url, headers, parcel.body))
 
     def _headers(self, parcel: Parcel) -> dict[str, str]:
         """Only the timestamp, and with it a signature, differs between the attempts of one delivery."""
@@ -202,7 +209,7 @@ class Webhooks:
         name, port = url.raw_host or "", url.port or 0
         addresses = await self._addresses(name, port)
         for address in addresses:
-            _check(address, self._allowed)
+            self._check_address(address)
         tls = self._tls if url.scheme == "https" else None
         for address in addresses[:-1]:
             try:
@@ -214,10 +221,9 @@ class Webhooks:
         return await connect(addresses[-1], port, tls, name)
 
     async def _addresses(self, name: str, port: int) -> list[str]:
-        try:
-            return [str(ip_address(name))]
-        except ValueError:
-            pass
+        literal = _literal(name)
+        if literal is not None:
+            return [literal]
         try:
             found = await self._resolve(name, port)
         except OSError as error:
@@ -236,6 +242,15 @@ async def _take(slot: asyncio.Semaphore, by: float) -> None:
             await slot.acquire()
     except TimeoutError:
         raise HostBusy from None
+
+
+@lru_cache(KEPT)
+def _literal(name: str) -> str | None:
+    """The address that a name is itself."""
+    try:
+        return str(ip_address(name))
+    except ValueError:
+        return None
 
 
 async def _resolve(name: str, port: int) -> list[str]:
@@ -298,8 +313,8 @@ def _pause(retry_after: str, now: datetime) -> timedelta | None:
     return max(timedelta(), until.replace(tzinfo=until.tzinfo or UTC) - now)
 
 
-def _failure(error: OSError | BadAnswer, secrets: tuple[str, ...]) -> Failed:
-    said = bounded(str(error), secrets)
+def _failure(error: OSError | BadAnswer, letter: Letter) -> Failed:
+    said = letter.conceal(str(error))
     match error:
         case AddressRefused():
             return Failed("address_refused", said, retryable=False)
@@ -310,7 +325,7 @@ def _failure(error: OSError | BadAnswer, secrets: tuple[str, ...]) -> Failed:
         case BadAnswer():
             return Failed("bad_answer", said)
         case _:
-            return Failed("network", bounded(f"{type(error).__name__}: {error}", secrets))
+            return Failed("network", letter.conceal(f"{type(error).__name__}: {error}"))
 
 
 def _secrets(url: URL, headers: dict[str, str]) -> tuple[str, ...]:

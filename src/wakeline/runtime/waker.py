@@ -72,6 +72,7 @@ class Waker:
         self._store = store
         self._rules = rules
         self._adapters = adapters
+        self._early = {target: one for target, one in adapters.items() if isinstance(one, Prepares)}
         self._node = node
         self._new_id = new_id
         self._pack = pack
@@ -234,15 +235,15 @@ class Waker:
     def _expect(self, planned: Sequence[Planned]) -> None:
         """What we shall probably have to bring out in a moment."""
         for one in planned:
-            adapter = self._adapters[one.delivery.target]
-            if isinstance(adapter, Prepares):
+            adapter = self._early.get(one.delivery.target)
+            if adapter is not None:
                 adapter.prepare(self._pack(one))
 
     def _carry_all(self, planned: Sequence[Planned]) -> None:
         for one in planned:
             if self._group is not None:
-                adapter = self._adapters[one.delivery.target]
-                if isinstance(adapter, Prepares):
+                adapter = self._early.get(one.delivery.target)
+                if adapter is not None:
                     adapter.release(one.delivery.delivery_id)
                 self._group.create_task(self._carry(one))
 
