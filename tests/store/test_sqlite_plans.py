@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import apsw
@@ -14,6 +15,12 @@ from wakeline.store.sqlite.facts import PARTS
 # These are asked for a whole workspace, or for its few active workflows, waits and threads of roles.
 WHOLE = {"everyone", "workflow_threads", "workflow_members", "role_threads", "role_memberships", "waits"}
 LOOKUPS = sorted({part for parts in PARTS.values() for part, _ in parts} - WHOLE)
+FOLDERS = [Path(statements.__file__).parent / folder for folder in ("sql", "sqlite/sql")]
+# But for what is put by its key, and for what is asked of the search index.
+READS = sorted(
+    {file.stem for folder in FOLDERS for file in folder.glob("*.sql") if not file.stem.startswith("put_")}
+    - {"close_batch", "forget_role_holders", "index_slice", "search", "visible"}
+)
 
 
 @pytest.fixture
@@ -113,3 +120,22 @@ def test_a_row_is_written_without_building_a_table_for_it(connection: apsw.Conne
     steps = apsw.ext.query_info(connection, statement.text, explain=True).explain
     assert steps
     assert not [step for step in steps if step.opcode == "OpenEphemeral"]
+
+
+@pytest.mark.guarantee("G-COST")
+def test_a_mark_is_found_by_its_event(connection: apsw.Connection) -> None:
+    statement = statements.load("sqlite", "marked_rings")
+    plan = [str(row[3]) for row in connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", _ones(statement))]
+    assert plan[0] == "SEARCH deliveries USING INDEX deliveries_by_event (event_id=?)"
+
+
+@pytest.mark.guarantee("G-COST")
+def test_every_index_is_used_by_a_statement(connection: apsw.Connection) -> None:
+    """Every write pays for it."""
+    used = set()
+    for name in READS:
+        statement = statements.load("sqlite", name)
+        plan = connection.execute(f"EXPLAIN QUERY PLAN {statement.text}", _ones(statement))
+        used |= {found for row in plan for found in re.findall(r"INDEX (\w+)", str(row[3]))}
+    made = "SELECT name FROM sqlite_schema WHERE type = 'index' AND sql LIKE 'CREATE INDEX%'"
+    assert {row[0] for row in connection.execute(made)} - used == set()
