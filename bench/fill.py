@@ -150,7 +150,7 @@ def fill(database: Path, messages: int, posters: list[str], readers: list[str]) 
     filled = history.plan(messages)
     _insert(connection, history.rows(filled))
     tip = last_log_id + len(filled.threads) * PER_THREAD
-    connection.execute(statements.load("sqlite", "close_batch").text, (tip, workspace_id))
+    connection.execute(statements.load("sqlite", "close_batch").text, (tip, 1, workspace_id))
     connection.pragma("wal_checkpoint", "TRUNCATE")
     connection.close()
     return filled

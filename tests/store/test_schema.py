@@ -105,7 +105,7 @@ async def test_tables_are_what_the_row_types_say(place: Place) -> None:
 
 
 def test_everything_that_can_change_has_a_table() -> None:
-    assert set(Changes.__slots__) - {"message_marks", "thread_tails"} <= set(TABLES.values())
+    assert set(Changes.__slots__) - {"message_marks", "subscription_tails", "thread_tails"} <= set(TABLES.values())
     assert set(ROWS) == set(TABLES)
 
 

@@ -110,8 +110,9 @@ def content_of(wakes: Sequence[Wake]) -> Content:
 
 def encode_event(event_id: str, subscription_id: str, handle: str, content: Content, now: int) -> tuple[str, str]:
     """The event type and the exact text that goes out, on every attempt the same."""
+    payload: msgspec.Raw | dict[str, Any]
     if content.events == 1:
-        event_type, payload = content.groups[0].event_type, _decode(content.groups[0].latest)
+        event_type, payload = content.groups[0].event_type, msgspec.Raw(content.groups[0].latest.encode())
     else:
         event_type, payload = DIGEST, _digest(subscription_id, handle, content, now)
     body = {

@@ -8,8 +8,9 @@ refusal leaves no trace.  Every row is put whole and at most once per key, so th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -37,6 +38,8 @@ from wakeline.core.session import Session
 from wakeline.core.subscription import Subscription, SubscriptionKey
 from wakeline.core.thread import Glimpse, Member, Thread
 from wakeline.core.wake import Wake
+
+R = TypeVar("R")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -141,6 +144,7 @@ class Changes:
         "refusals",
         "sessions",
         "subscription_keys",
+        "subscription_tails",
         "subscriptions",
         "thread_tails",
         "threads",
@@ -169,6 +173,7 @@ class Changes:
         self.causes: dict[tuple[str, str], Cause] = {}
         self.sessions: dict[str, Session] = {}
         self.subscriptions: dict[str, Subscription] = {}
+        self.subscription_tails: dict[str, Subscription] = {}  # as with threads
         self.subscription_keys: dict[tuple[str, str, str], SubscriptionKey] = {}
         self.wakes: dict[tuple[str, int], Wake] = {}
         self.deliveries: dict[str, Delivery] = {}
@@ -188,36 +193,63 @@ class Changes:
 
 _tables = attrgetter(*Changes.__slots__)
 
+# The keys of rows.
+_handle = attrgetter("handle")
+_thread_id = attrgetter("thread_id")
+_message_id = attrgetter("message_id")
+_thread_id_seq_recipient = attrgetter("thread_id", "seq", "recipient")
+_sender_operation_key = attrgetter("sender", "operation", "key")
+_scope_grantee_owner = attrgetter("scope", "grantee", "owner")
+_blocker_blocked = attrgetter("blocker", "blocked")
+_sender = attrgetter("sender")
+_jti = attrgetter("jti")
+_dead_letter_id = attrgetter("dead_letter_id")
+_handle_session_id = attrgetter("handle", "session_id")
+_session_id = attrgetter("session_id")
+_subscription_id = attrgetter("subscription_id")
+_subscription_id_log_id = attrgetter("subscription_id", "log_id")
+_delivery_id = attrgetter("delivery_id")
+_consumer_id_stream_name_subject_id = attrgetter("consumer_id", "stream_name", "subject_id")
+_name = attrgetter("name")
+_host = attrgetter("host")
+_route = attrgetter("route")
+_activation_id = attrgetter("activation_id")
+
+
+def _by(key: Callable[[R], Any], rows: list[R]) -> dict[Any, R]:
+    """Most of what could be known is not asked for: nothing is the usual case."""
+    return {key(row): row for row in rows} if rows else {}
+
 
 class Picture:
     def __init__(self, facts: Facts) -> None:
         self.now = facts.now
         self.workspace = facts.workspace
         self.last_log_id = facts.workspace.last_log_id
-        self.principals = {row.handle: row for row in facts.principals}
-        self.threads = {row.thread_id: row for row in facts.threads}
+        self.principals: dict[str, Principal] = _by(_handle, facts.principals)
+        self.threads: dict[str, Thread] = _by(_thread_id, facts.threads)
         self.thread_by_key = {row.audience_key: row.thread_id for row in facts.threads if row.audience_key is not None}
-        self.messages = {row.message_id: row for row in facts.messages}
-        self.receipts = {(row.thread_id, row.seq, row.recipient): row for row in facts.receipts}
-        self.idempotency = {(row.sender, row.operation, row.key): row for row in facts.idempotency}
-        self.grants = {(row.scope, row.grantee, row.owner): row for row in facts.grants}
-        self.blocks = {(row.blocker, row.blocked): row for row in facts.blocks}
-        self.buckets = {row.sender: row for row in facts.buckets}
-        self.tokens = {row.jti: row for row in facts.tokens}
-        self.dead_letters = {row.dead_letter_id: row for row in facts.dead_letters}
-        self.causes = {(row.handle, row.session_id): row for row in facts.causes}
-        self.sessions = {row.session_id: row for row in facts.sessions}
-        self.subscriptions = {row.subscription_id: row for row in facts.subscriptions}
-        self.wakes = {(row.subscription_id, row.log_id): row for row in facts.wakes}
-        self.deliveries = {row.delivery_id: row for row in facts.deliveries}
-        self.cursors = {(row.consumer_id, row.stream_name, row.subject_id): row for row in facts.cursors}
-        self.consumers = {row.name: row for row in facts.consumers}
-        self.waits = {row.message_id: row for row in facts.waits}
-        self.bridges = {row.host: row for row in facts.bridges}
-        self.proofs = {row.route: row for row in facts.proofs}
-        self.activations = {row.activation_id: row for row in facts.activations}
-        self.mandates = {row.handle: row for row in facts.mandates}
-        self.dormancies = {row.handle: row for row in facts.dormancies}
+        self.messages: dict[str, Message] = _by(_message_id, facts.messages)
+        self.receipts: dict[tuple[str, int, str], Receipt] = _by(_thread_id_seq_recipient, facts.receipts)
+        self.idempotency: dict[tuple[str, str, str], IdempotencyRecord] = _by(_sender_operation_key, facts.idempotency)
+        self.grants: dict[tuple[str, str, str], Grant] = _by(_scope_grantee_owner, facts.grants)
+        self.blocks: dict[tuple[str, str], Block] = _by(_blocker_blocked, facts.blocks)
+        self.buckets: dict[str, Bucket] = _by(_sender, facts.buckets)
+        self.tokens: dict[str, Token] = _by(_jti, facts.tokens)
+        self.dead_letters: dict[str, DeadLetter] = _by(_dead_letter_id, facts.dead_letters)
+        self.causes: dict[tuple[str, str], Cause] = _by(_handle_session_id, facts.causes)
+        self.sessions: dict[str, Session] = _by(_session_id, facts.sessions)
+        self.subscriptions: dict[str, Subscription] = _by(_subscription_id, facts.subscriptions)
+        self.wakes: dict[tuple[str, int], Wake] = _by(_subscription_id_log_id, facts.wakes)
+        self.deliveries: dict[str, Delivery] = _by(_delivery_id, facts.deliveries)
+        self.cursors: dict[tuple[str, str, str], Cursor] = _by(_consumer_id_stream_name_subject_id, facts.cursors)
+        self.consumers: dict[str, Consumer] = _by(_name, facts.consumers)
+        self.waits: dict[str, Wait] = _by(_message_id, facts.waits)
+        self.bridges: dict[str, Bridge] = _by(_host, facts.bridges)
+        self.proofs: dict[str, Proof] = _by(_route, facts.proofs)
+        self.activations: dict[str, Activation] = _by(_activation_id, facts.activations)
+        self.mandates: dict[str, Mandate] = _by(_handle, facts.mandates)
+        self.dormancies: dict[str, Dormancy] = _by(_handle, facts.dormancies)
         self.guests = set(facts.guests)
         self.members: dict[str, dict[str, Member]] = {}
         for member in facts.members:
@@ -382,6 +414,13 @@ class Picture:
 
     def put_subscription(self, row: Subscription) -> None:
         self.subscriptions[row.subscription_id] = self.changes.subscriptions[row.subscription_id] = row
+        self.changes.subscription_tails.pop(row.subscription_id, None)
+
+    def move_subscription_tail(self, row: Subscription) -> None:
+        """Nothing changed but what it counts and when it is looked at."""
+        whole = row.subscription_id in self.changes.subscriptions
+        rows = self.changes.subscriptions if whole else self.changes.subscription_tails
+        self.subscriptions[row.subscription_id] = rows[row.subscription_id] = row
 
     def put_subscription_key(self, row: SubscriptionKey) -> None:
         self.changes.subscription_keys[row.subscription_id, row.trigger, row.key] = row

@@ -35,7 +35,7 @@ class CatchUp(msgspec.Struct, frozen=True):
         queued = sum(self._queue(picture, event) for event in self.found)
         if queued:
             first = row.first_queued_at or picture.now
-            picture.put_subscription(
+            picture.move_subscription_tail(
                 _replace(row, events=row.events + queued, first_queued_at=first, flush_at=picture.now)
             )
         return queued

@@ -137,7 +137,7 @@ def _exhausted(picture: Picture, delivery: Delivery, result: Failed, rules: Wake
     _failed(picture, delivery, result.reason, result.detail, rules)
     subscription = picture.subscriptions[delivery.subscription_id]
     failures = subscription.failures + 1
-    picture.put_subscription(_replace(subscription, failures=failures))
+    picture.move_subscription_tail(_replace(subscription, failures=failures))
     if failures >= DEGRADE_AFTER:
         _degrade(picture, delivery.subscription_id, f"{failures} deliveries in a row failed: {result.reason}.")
 

@@ -119,7 +119,7 @@ def confirm(picture: Picture, delivery: Delivery) -> None:
             latency_most=max(subscription.latency_most, latency),
             confirmed=subscription.confirmed + 1,
         )
-    picture.put_subscription(counted)
+    picture.move_subscription_tail(counted)
     cursor = cursor_of(picture, delivery)
     if delivery.log_id > cursor.last_sequence:
         picture.put_cursor(advance(cursor, delivery.log_id, delivery.delivery_id, picture.now))
@@ -134,4 +134,4 @@ def look_again(picture: Picture, subscription_id: str) -> None:
     """The planner must look: the picture here does not hold what else waits."""
     subscription = picture.subscriptions.get(subscription_id)
     if subscription is not None and subscription.status == SubscriptionStatus.ACTIVE:
-        picture.put_subscription(_replace(subscription, flush_at=picture.now))
+        picture.move_subscription_tail(_replace(subscription, flush_at=picture.now))

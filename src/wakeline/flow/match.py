@@ -88,7 +88,7 @@ class Match(msgspec.Struct, frozen=True):
         later = policy == WakePolicy.NEXT_TURN
         picture.put_wake(new_wake(picture, event, policy, later=later))
         counted = _replace(subscription, events=subscription.events + 1)
-        picture.put_subscription(counted if later else self._timed(picture, counted))
+        picture.move_subscription_tail(counted if later else self._timed(picture, counted))
         return not later
 
     def _timed(self, picture: Picture, subscription: Subscription) -> Subscription:

@@ -254,7 +254,7 @@ def start_delivery(
         coalesced=subscription.coalesced + len(wakes) - 1,
         window_used=subscription.window_used + max(0, picture.now - delivery.occurred_at),
     )
-    picture.put_subscription(subscription)
+    picture.move_subscription_tail(subscription)
     if subscription.target not in stamp.claims:
         return None
     return Planned(claim(picture, delivery, rules, stamp), subscription)
@@ -305,7 +305,7 @@ def make_delivery(
     alone: Wake | None = None,  # what a callback is told of: it gets every event by itself
 ) -> Delivery:
     """Its bytes are written now and never change."""
-    event_id = derived(stamp.seed, f"event {subscription.subscription_id}")
+    delivery_id = event_id = derived(stamp.seed, subscription.subscription_id)
     handle = subscription.handle
     event_type, body = encode_event(event_id, subscription.subscription_id, handle, content, picture.now)
     if alone is not None and callback_of(subscription) is not None:
@@ -313,7 +313,7 @@ def make_delivery(
         confirmed = confirmed_to(picture, subscription, alone.log_id, but=alone.log_id)
         body = encode_occurrence(alone, picture.workspace.epoch, confirmed)
     delivery = Delivery(
-        delivery_id=derived(stamp.seed, subscription.subscription_id),
+        delivery_id=delivery_id,
         workspace_id=subscription.workspace_id,
         subscription_id=subscription.subscription_id,
         handle=handle,
@@ -366,7 +366,7 @@ def window_of(subscription: Subscription, rules: WakeRules) -> timedelta:
 
 def _retime(picture: Picture, subscription: Subscription, flush_at: int | None) -> None:
     if subscription.flush_at != flush_at:
-        picture.put_subscription(_replace(subscription, flush_at=flush_at))
+        picture.move_subscription_tail(_replace(subscription, flush_at=flush_at))
 
 
 def confirmed_to(picture: Picture, subscription: Subscription, reached: int, *, but: int | None = None) -> int:

@@ -122,32 +122,35 @@ class Known:
         """Was nothing written to it since what we know?"""
         return workspace == self._workspace
 
-    def _after(self, picture: Picture) -> Workspace:
-        return _replace(self._workspace, last_log_id=picture.last_log_id, version=self._workspace.version + 1)
-
-    def facts(self, needs: Needs, now: int, read: Facts | None = None, before: Picture | None = None) -> Facts:
-        """What was asked for, together with what was read only now.  `before` was written and is not learned yet."""
-        facts = read or Facts(now, self._workspace if before is None else self._after(before))
-        threads = list(self._asked_threads(needs))
-        senders = [self._senders[handle] for handle in needs.senders]
-        holders = [(role, handle) for role in needs.roles for handle in self._holders[role]]
-        handles = {*needs.handles, *(handle for _, handle in holders)}
-        principals = [row for handle in handles if (row := self._principals[handle]) is not None]
-        facts.role_holders = holders
-        facts.principals = [*principals, *facts.principals]
-        facts.threads = [*threads, *facts.threads]
-        facts.members = [*self._members_of(threads), *facts.members]
-        facts.grants = [row for sender in senders for row in sender.grants.values()]
-        facts.blocks = [row for sender in senders for row in sender.blocks.values()]
-        facts.causes = [row for sender in senders for row in sender.causes.values()]
-        # Others than senders have buckets too, and those are read each time.
-        facts.buckets = [*(sender.bucket for sender in senders if sender.bucket is not None), *facts.buckets]
+    def facts(self, needs: Needs, now: int, read: Facts | None = None) -> Facts:
+        """What was asked for, together with what was read only now."""
+        facts = read or Facts(now, self._workspace)
+        if needs.roles:
+            facts.role_holders = [(role, handle) for role in needs.roles for handle in self._holders[role]]
+        if needs.handles or needs.roles:
+            handles = {*needs.handles, *(handle for _, handle in facts.role_holders)}
+            principals = [row for handle in handles if (row := self._principals[handle]) is not None]
+            facts.principals = [*principals, *facts.principals]
+        if needs.threads or needs.audience_keys:
+            threads = list(self._asked_threads(needs))
+            facts.threads = [*threads, *facts.threads]
+            facts.members = [*self._members_of(threads), *facts.members]
+        if needs.senders:
+            self._add_rights(facts, needs)
         if needs.cursors:
             cursors = [self._cursors[key] for key in needs.cursors]
             facts.cursors = [row for row in cursors if row is not None]
         if needs.plans:
             self._add_plans(facts, needs)
         return facts
+
+    def _add_rights(self, facts: Facts, needs: Needs) -> None:
+        senders = [self._senders[handle] for handle in needs.senders]
+        facts.grants = [row for sender in senders for row in sender.grants.values()]
+        facts.blocks = [row for sender in senders for row in sender.blocks.values()]
+        facts.causes = [row for sender in senders for row in sender.causes.values()]
+        # Others than senders have buckets too, and those are read each time.
+        facts.buckets = [*(sender.bucket for sender in senders if sender.bucket is not None), *facts.buckets]
 
     def _add_plans(self, facts: Facts, needs: Needs) -> None:
         quiet = [self._plans[one].subscription for one in needs.plans if self._is_quiet(one)]
@@ -202,7 +205,8 @@ class Known:
 
     def distrust(self, changes: Changes) -> None:
         """This was written and is not learned yet, so what it touches must be read."""
-        if changes.subscriptions or changes.wakes or changes.deliveries or changes.principals:
+        subscriptions = changes.subscriptions or changes.subscription_tails
+        if subscriptions or changes.wakes or changes.deliveries or changes.principals:
             self._plans.clear()
 
     def wrote(self, picture: Picture) -> None:
@@ -210,7 +214,7 @@ class Known:
         changes = picture.changes
         if not changes:
             return
-        self._workspace = self._after(picture)
+        self._workspace = after(picture)
         self._principals.update(changes.principals)
         if changes.principals:
             self._holders.clear()  # rare, and read again in no time
@@ -259,9 +263,9 @@ class Known:
         """Of what was asked for; the rest will be read when it is."""
         self._cursors.update((key, row) for key, row in changes.cursors.items() if key in self._cursors)
         self._budgets.update((name, row) for name, row in changes.buckets.items() if name in self._budgets)
-        for subscription_id, row in changes.subscriptions.items():
-            if subscription_id in self._plans:
-                self._plans[subscription_id].subscription = row
+        for row in (*changes.subscriptions.values(), *changes.subscription_tails.values()):
+            if row.subscription_id in self._plans:
+                self._plans[row.subscription_id].subscription = row
         self._keep_open(changes.wakes.values(), changes.deliveries.values())
 
     def _keep_open(self, wakes: Iterable[Wake], deliveries: Iterable[Delivery]) -> None:
@@ -279,6 +283,12 @@ class Known:
         for cause in causes:
             if cause.handle in self._senders:
                 self._senders[cause.handle].causes[cause.session_id] = cause
+
+
+def after(picture: Picture) -> Workspace:
+    """The workspace, once this batch is written."""
+    workspace = picture.workspace
+    return _replace(workspace, last_log_id=picture.last_log_id, version=workspace.version + 1)
 
 
 def _count(rows: Facts | Changes) -> int:

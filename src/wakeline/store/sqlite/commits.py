@@ -41,6 +41,7 @@ from wakeline.core.store import Command, FollowUp
 from wakeline.errors import Internal, Unavailable, WakelineError
 from wakeline.store import statements
 from wakeline.store.chores import Step
+from wakeline.store.known import after
 from wakeline.store.sqlite.behind import Behind
 from wakeline.store.sqlite.connection import BUSY_MILLISECONDS, begun, transaction, translate
 from wakeline.store.sqlite.facts import Loader
@@ -76,7 +77,7 @@ class Commits:
         self._connection = connection
         self._loader = Loader(connection)
         self._behind = Behind(connection)
-        self._put = {name: statements.load("sqlite", f"put_{name}").text for name in _TABLES}
+        self._put = [statements.load("sqlite", f"put_{name}").text for name in _TABLES]
         self._close_batch = statements.load("sqlite", "close_batch").text
         self._written: list[Picture] = []  # committed, and not learned from yet
         self._followed: dict[int, int] = {}  # by workspace: the row up to which nothing is left to follow up
@@ -220,12 +221,13 @@ class Commits:
             )
             for n, answer in zip(places, answers, strict=True):
                 outcomes[n] = answer
-            self._write(picture)
-            pictures.append(picture)
+            written = [picture] if self._write(picture) else []
             if follow_up is not None and picture.changes.log:
                 for more, answer in self._follow(picture, follow_up, batch.now):
-                    pictures.append(more)
+                    written.append(more)
                     followed.append(answer)
+            self._close(written)
+            pictures += written
         grown = [appended(picture, whole=batch.whole) for picture in pictures if picture.changes.log]
         return pictures, (outcomes, grown, followed)
 
@@ -253,7 +255,10 @@ class Commits:
     def _decide(
         self, workspace_id: int, commands: Sequence[Command[Any]], now: int, before: Picture | None = None
     ) -> tuple[Picture, list[Any]]:
-        picture = Picture(self._loader.load(workspace_id, needs_of(commands), now, before))
+        facts = self._loader.load(workspace_id, needs_of(commands), now, before)
+        if before is not None:
+            facts.workspace = after(before)
+        picture = Picture(facts)
         if before is not None:
             picture.inherit(before)
         return picture, decide_all(commands, picture)
@@ -272,18 +277,22 @@ class Commits:
             return decided
         return {}
 
-    def _write(self, picture: Picture) -> None:
-        """Put every changed row."""
-        changes = picture.changes
-        if not changes:
-            return
-        for name, changed in zip(_TABLES, _changed(changes), strict=True):
-            if changed:
-                values = changed if name == "log" else changed.values()
-                self._connection.executemany(self._put[name], [_astuple(row) for row in values])
-        if changes.principals:
+    def _write(self, picture: Picture) -> bool:
+        """Put every changed row.  Answers whether there was any."""
+        changed = [(put, table) for put, table in zip(self._put, _changed(picture.changes), strict=True) if table]
+        for put, table in changed:
+            rows = table if isinstance(table, list) else table.values()
+            self._connection.executemany(put, [_astuple(row) for row in rows])
+        if picture.changes.principals:
             _write_roles(self._connection, picture)
-        self._connection.execute(self._close_batch, (picture.last_log_id, picture.workspace.workspace_id))
+        return bool(changed)
+
+    def _close(self, written: Sequence[Picture]) -> None:
+        """Say in the workspace how far its log goes now, and that something changed for each of these."""
+        if written:
+            last = written[-1]
+            row = (last.last_log_id, len(written), last.workspace.workspace_id)
+            self._connection.execute(self._close_batch, row)
 
 
 def _by_workspace(commands: Sequence[Command[Any]]) -> dict[int, list[int]]:

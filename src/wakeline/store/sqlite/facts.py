@@ -113,14 +113,15 @@ class Loader:
         return known.facts(needs, now) if known is not None and known.lacks(needs) is None else None
 
     def load(self, workspace_id: int, needs: Needs, now: int, before: Picture | None = None) -> Facts:
-        """`before` was written in the same transaction and is not learned yet."""
-        needs.messages |= needs.receipts_of | {message_id for message_id, _ in needs.receipts}
+        """`before` was written in the same transaction and is not learned yet; its workspace is not closed either."""
+        if needs.receipts_of or needs.receipts:
+            needs.messages |= needs.receipts_of | {message_id for message_id, _ in needs.receipts}
         known = self._known.get(workspace_id)
         if known is not None and before is not None:
             known.distrust(before.changes)
         lacked = needs if known is None else known.lacks(needs)
         if known is not None and lacked is None:
-            return known.facts(needs, now, before=before)
+            return known.facts(needs, now)
         read = self._read(workspace_id, lacked or needs, now)
         if known is None:
             known = self._known[workspace_id] = Known(read.workspace)
@@ -132,7 +133,7 @@ class Loader:
         known = self._known.get(picture.workspace.workspace_id)
         if known is not None:
             known.wrote(picture)
-        if picture.changes.subscriptions:
+        if picture.changes.subscription_keys:
             self.watched.pop(picture.workspace.workspace_id, None)
         if sum(known.learned for known in self._known.values()) > MAX_LEARNED:
             self.forget()

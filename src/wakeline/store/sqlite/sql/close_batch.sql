@@ -1,1 +1,1 @@
-UPDATE workspaces SET last_log_id = :last_log_id, version = version + 1 WHERE workspace_id = :workspace_id
+UPDATE workspaces SET last_log_id = :last_log_id, version = version + :batches WHERE workspace_id = :workspace_id
