@@ -13,8 +13,9 @@ from tests.store.builders import agent, open_workspace, post, send
 from tests.store.places import SqlitePlace
 from tests.store.subscribing import subscribe
 from wakeline.core.log import Workspace
-from wakeline.core.store import Read, Store
+from wakeline.core.store import Store
 from wakeline.core.subscription import Target
+from wakeline.core.wake_queries import MatchedMessage
 from wakeline.errors import WakelineError
 from wakeline.flow.at_once import AtOnce
 from wakeline.flow.match import Match
@@ -35,8 +36,8 @@ async def store(sqlite: SqlitePlace) -> Store:
 class Clumsy(AtOnce, frozen=True):
     """Fails when it is needed."""
 
-    def command(self, read: Read, workspace_id: int, after: int, until: int, now: int) -> Match | None:
-        super().command(read, workspace_id, after, until, now)
+    def command(self, workspace_id: int, found: list[MatchedMessage], now: int) -> Match | None:
+        super().command(workspace_id, found, now)
         raise ZeroDivisionError
 
 

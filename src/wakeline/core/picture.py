@@ -259,6 +259,13 @@ class Picture:
             self.holders.setdefault(role, []).append(handle)
         self.changes = Changes()
 
+    def learn(self, facts: Facts) -> None:
+        """More facts, of what planning needs.  What is here already may have been changed, and stays."""
+        self.principals = {**_by(_handle, facts.principals), **self.principals}
+        self.buckets = {**_by(_sender, facts.buckets), **self.buckets}
+        self.subscriptions = {**_by(_subscription_id, facts.subscriptions), **self.subscriptions}
+        self.cursors = {**_by(_consumer_id_stream_name_subject_id, facts.cursors), **self.cursors}
+
     def inherit(self, before: Picture) -> None:
         """What was written just before is known too, without being loaded."""
         self.messages = {**before.messages, **self.messages}

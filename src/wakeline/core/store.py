@@ -8,7 +8,7 @@ principal's decision: first start, retention, expiry, search indexing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -19,6 +19,7 @@ from wakeline.core.message import Message
 from wakeline.core.picture import Needs, Picture
 from wakeline.core.queries import Query
 from wakeline.core.records import IssuerKey
+from wakeline.core.subscription import Subscription
 
 A_co = TypeVar("A_co", covariant=True)
 A = TypeVar("A")
@@ -46,6 +47,14 @@ class Read(Protocol):
     def __call__(self, query: Query[R]) -> list[R]: ...
 
 
+class Watchers(Protocol):
+    """Who waits for mail to this handle: each subscription, and whether something of it is under way."""
+
+    def __call__(self, handle: str) -> Sequence[tuple[Subscription, bool]] | None:
+        """None if that would have to be read."""
+        ...
+
+
 class FollowUp(Protocol):
     """What may be decided in the transaction that grew a log, after it grew.  It travels to whoever writes."""
 
@@ -57,7 +66,15 @@ class FollowUp(Protocol):
         """Is there nothing before this row that somebody else has still to do?"""
         ...
 
-    def command(self, read: Read, workspace_id: int, after: int, until: int, now: int) -> Command[Any] | None: ...
+    def at_hand(self, picture: Picture, watchers: Watchers) -> list[Any] | None:
+        """What concerns somebody among what will be written; None if memory is not enough to tell."""
+        ...
+
+    def find(self, read: Read, workspace_id: int, after: int, until: int) -> list[Any]:
+        """The same, of what was written."""
+        ...
+
+    def command(self, workspace_id: int, found: list[Any], now: int) -> Command[Any] | None: ...
 
 
 class Search(msgspec.Struct, frozen=True):

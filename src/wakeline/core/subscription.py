@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import lru_cache
 
 import msgspec
 
@@ -118,7 +119,7 @@ class Metadata(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 parse_filters = msgspec.json.Decoder(Filters).decode
-parse_metadata = msgspec.json.Decoder(Metadata).decode
+parse_metadata = lru_cache(1024)(msgspec.json.Decoder(Metadata).decode)  # every plan asks, and few ever differ
 
 
 def is_filtered(subscription: Subscription) -> bool:

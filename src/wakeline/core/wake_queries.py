@@ -107,6 +107,15 @@ class SubscriptionsFor(Query[Subscription], frozen=True):
     row = Subscription
 
 
+class Watching(Query[str], frozen=True):
+    """Those of one owner that ask for messages and are not told over a connection."""
+
+    workspace_id: int
+    handle: str
+    limit: int
+    row = str
+
+
 class OpenSubscriptions(Query[str], frozen=True):
     """Those of one owner that have something to ring."""
 

@@ -12,9 +12,11 @@ from collections.abc import Iterable
 
 import msgspec
 
+from wakeline.core.message import Message, WakePolicy
+from wakeline.core.picture import Picture
 from wakeline.core.queries import ConsumerCursor
-from wakeline.core.store import Read
-from wakeline.core.subscription import Target
+from wakeline.core.store import Read, Watchers
+from wakeline.core.subscription import Subscription, Target
 from wakeline.core.wake_queries import AnySubscription, MatchedMessage, WakeMessages
 from wakeline.core.waking import WakeRules
 from wakeline.flow.find import cannot_ring, find_messages
@@ -39,18 +41,71 @@ class AtOnce(msgspec.Struct, frozen=True):
             return False
         return not _ours(read(WakeMessages(workspace_id, reached, last_log_id)))
 
-    def command(self, read: Read, workspace_id: int, after: int, until: int, now: int) -> Match | None:
-        rows = _ours(read(WakeMessages(workspace_id, after, until)))
-        found = find_messages(rows)
-        if not found:
+    def at_hand(self, picture: Picture, watchers: Watchers) -> list[MatchedMessage] | None:
+        """As `find` would tell once it is written."""
+        rows: list[MatchedMessage] = []
+        receivers = _receivers(picture)
+        for message in picture.changes.messages.values():
+            if message.wake_policy == WakePolicy.SILENT:
+                continue
+            for handle in receivers.get((message.thread_id, message.seq), ()):
+                watching = watchers(handle) if handle != message.sender else ()
+                if watching is None:
+                    return None
+                rows += [
+                    _row(picture, message, subscription, ringing=ringing)
+                    for subscription, ringing in watching
+                    if message.log_id > subscription.from_log_id
+                ]
+        return rows
+
+    def find(self, read: Read, workspace_id: int, after: int, until: int) -> list[MatchedMessage]:
+        return _ours(read(WakeMessages(workspace_id, after, until)))
+
+    def command(self, workspace_id: int, found: list[MatchedMessage], now: int) -> Match | None:
+        events = find_messages(found)
+        if not events:
             return None
-        quiet = frozenset(row.subscription_id for row in rows if cannot_ring(row, self.rules, now))
+        quiet = frozenset(row.subscription_id for row in found if cannot_ring(row, self.rules, now))
         # Matched once and never again, so what is made of it can have its name.
-        stamp = Stamp(found[0].message_id or "", self.node, self.claims)
+        stamp = Stamp(events[0].message_id or "", self.node, self.claims)
         # A bridge's ring that is still under way makes its subscription quiet, whatever its target is now.
-        seatless = frozenset(row.subscription_id for row in rows if row.target != Target.BRIDGE)
-        return Match(workspace_id, None, tuple(found), (), quiet, self.rules, stamp, seatless)
+        seatless = frozenset(row.subscription_id for row in found if row.target != Target.BRIDGE)
+        return Match(workspace_id, None, tuple(events), (), quiet, self.rules, stamp, seatless)
 
 
 def _ours(rows: Iterable[MatchedMessage]) -> list[MatchedMessage]:
     return [row for row in rows if row.target != Target.MCP]
+
+
+def _receivers(picture: Picture) -> dict[tuple[str, int], list[str]]:
+    found: dict[tuple[str, int], list[str]] = {}
+    for thread_id, seq, handle in picture.changes.receipts:
+        found.setdefault((thread_id, seq), []).append(handle)
+    return found
+
+
+def _row(picture: Picture, message: Message, subscription: Subscription, *, ringing: bool) -> MatchedMessage:
+    member = picture.members.get(message.thread_id, {}).get(subscription.handle)
+    return MatchedMessage(
+        log_id=message.log_id,
+        handle=subscription.handle,
+        subscription_id=subscription.subscription_id,
+        filters=subscription.filters,
+        rung_at=subscription.rung_at,
+        coalesce_window=subscription.coalesce_window,
+        target=subscription.target,
+        ringing=int(ringing),
+        message_id=message.message_id,
+        thread_id=message.thread_id,
+        seq=message.seq,
+        sender=message.sender,
+        subject=message.subject,
+        priority=message.priority,
+        tags=message.tags,
+        in_reply_to=message.in_reply_to,
+        wake_policy=message.wake_policy,
+        recipients=message.recipients,
+        created_at=message.created_at,
+        session_id=None if member is None else member.session_id,
+    )

@@ -9,7 +9,7 @@ budget.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 
@@ -48,6 +48,10 @@ class _Plan:
         self.subscription = subscription
         self.open: set[int | str] = set()  # wakes that wait or are held, by log_id, and deliveries under way
 
+    @property
+    def is_ringing(self) -> bool:
+        return any(isinstance(one, str) for one in self.open)
+
 
 class Known:
     """Of a key that is in one of these, everything is known; None says that there is no such row."""
@@ -62,6 +66,7 @@ class Known:
         "_senders",
         "_thread_ids",
         "_threads",
+        "_watching",
         "_workspace",
         "learned",
     )
@@ -78,6 +83,7 @@ class Known:
         self._plans: dict[str, _Plan] = {}  # by subscription
         self._budgets: dict[str, Bucket | None] = {}  # of the owners of those
         self._cursors: dict[tuple[str, str, str], Cursor | None] = {}
+        self._watching: dict[str, list[str]] = {}  # by owner: subscriptions to messages
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
@@ -112,6 +118,15 @@ class Known:
         """Nothing of it waits or is under way, so that planning asks for no wakes, deliveries or threads."""
         plan = self._plans.get(subscription_id)
         return plan is not None and not plan.open
+
+    def watching(self, handle: str, read: Callable[[], list[str]]) -> list[tuple[Subscription, bool]] | None:
+        """Who waits for mail to this handle, and whether something of it is under way; None: we do not know of all."""
+        if handle not in self._watching:
+            self._watching[handle] = read()
+            self.learned += 1 + len(self._watching[handle])
+        plans = [self._plans.get(subscription_id) for subscription_id in self._watching[handle]]
+        known = [(plan.subscription, plan.is_ringing) for plan in plans if plan is not None]
+        return known if len(known) == len(plans) else None
 
     def _is_member(self, thread_id: str, handle: str) -> bool:
         """Of somebody who is in a thread nobody asks whether they had a glimpse of it."""
@@ -224,6 +239,8 @@ class Known:
         self._keep_rights(changes.grants.values(), changes.blocks.values(), changes.buckets.values())
         self._keep_causes(changes.causes.values())
         self._keep_plans(changes)
+        if changes.subscriptions or changes.subscription_keys:
+            self._watching.clear()
         self.learned += _count(changes)
 
     def _keep_thread(self, thread: Thread) -> None:

@@ -24,7 +24,7 @@ without reading.  If that commit fails, or another program wrote in between, wha
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
@@ -53,6 +53,9 @@ MAX_BATCH = 512  # of what is asked for at once
 HURRIED_MILLISECONDS = 50
 _TABLES = ("log", *(name for name in Changes.__slots__ if name not in ("log", "refusals")), "refusals")
 _changed = attrgetter(*_TABLES)
+_planned = attrgetter(
+    "subscriptions", "subscription_tails", "subscription_keys", "wakes", "deliveries", "principals", "cursors"
+)
 _astuple = msgspec.structs.astuple
 
 Asked = Command[Any] | tuple[Step, ...]  # a command, or statements that are nobody's decision
@@ -221,36 +224,69 @@ class Commits:
             )
             for n, answer in zip(places, answers, strict=True):
                 outcomes[n] = answer
+            follows = follow_up is not None and self._may_follow(picture, follow_up)
+            more = self._follow_at_hand(picture, follow_up, batch.now) if follow_up and follows else []
             written = [picture] if self._write(picture) else []
-            if follow_up is not None and picture.changes.log:
-                for more, answer in self._follow(picture, follow_up, batch.now):
-                    written.append(more)
-                    followed.append(answer)
+            if follow_up and more is None:
+                more = self._follow(picture, follow_up, batch.now, written)
+            followed += more or []
             self._close(written)
             pictures += written
         grown = [appended(picture, whole=batch.whole) for picture in pictures if picture.changes.log]
         return pictures, (outcomes, grown, followed)
 
-    def _follow(self, picture: Picture, follow_up: FollowUp, now: int) -> Iterator[tuple[Picture, Any]]:
-        """What follows from what was just written, written too."""
-        workspace_id, before, last = picture.workspace.workspace_id, picture.workspace.last_log_id, picture.last_log_id
+    def _may_follow(self, picture: Picture, follow_up: FollowUp) -> bool:
+        """Does anybody want what follows from this, and is nothing left to follow up before it?"""
+        if not picture.changes.log:
+            return False
+        workspace_id, before = picture.workspace.workspace_id, picture.workspace.last_log_id
         read = partial(rows, self._connection)
         watched = self._loader.watched
         if workspace_id not in watched:
             watched[workspace_id] = follow_up.is_wanted(read, workspace_id)
         if not watched[workspace_id]:
-            return
+            return False
         if self._followed.get(workspace_id) != before and not follow_up.may_follow(read, workspace_id, before):
-            return
-        self._followed[workspace_id] = last
-        command = follow_up.command(read, workspace_id, before, last, now) if picture.changes.messages else None
-        if command is not None:
-            more, [answer] = self._decide(workspace_id, [command], now, picture)
+            return False
+        self._followed[workspace_id] = picture.last_log_id
+        return bool(picture.changes.messages)
+
+    def _follow_at_hand(self, picture: Picture, follow_up: FollowUp, now: int) -> list[Any] | None:
+        """What follows from this, decided over the same picture.  None if something must be read for it."""
+        if any(_planned(picture.changes)):  # and is not learned yet
+            return None
+        workspace_id = picture.workspace.workspace_id
+        found = follow_up.at_hand(picture, partial(self._loader.watchers, workspace_id))
+        if found is None:
+            return None
+        command = follow_up.command(workspace_id, found, now)
+        if command is None:
+            return []
+        facts = self._loader.recall(workspace_id, needs_of([command]), now)
+        if facts is None:
+            return None
+        picture.learn(facts)
+        return self._answers(picture, decide_all([command], picture))
+
+    def _follow(self, picture: Picture, follow_up: FollowUp, now: int, written: list[Picture]) -> list[Any]:
+        """What follows from what was just written, written too."""
+        workspace_id, before, last = picture.workspace.workspace_id, picture.workspace.last_log_id, picture.last_log_id
+        found = follow_up.find(partial(rows, self._connection), workspace_id, before, last)
+        command = follow_up.command(workspace_id, found, now)
+        if command is None:
+            return []
+        more, answers = self._decide(workspace_id, [command], now, picture)
+        self._write(more)
+        written.append(more)
+        return self._answers(more, answers)
+
+    def _answers(self, picture: Picture, answers: list[Any]) -> list[Any]:
+        """To what followed, which is refused nothing."""
+        for answer in answers:
             if isinstance(answer, WakelineError):
                 raise answer
-            self._write(more)
-            self._followed[workspace_id] = more.last_log_id
-            yield more, answer
+        self._followed[picture.workspace.workspace_id] = picture.last_log_id
+        return answers
 
     def _decide(
         self, workspace_id: int, commands: Sequence[Command[Any]], now: int, before: Picture | None = None

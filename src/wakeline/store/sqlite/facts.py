@@ -18,9 +18,12 @@ import msgspec
 
 from wakeline.core.log import Workspace
 from wakeline.core.picture import Facts, Needs, Picture
+from wakeline.core.subscription import Subscription
+from wakeline.core.wake_queries import Watching
 from wakeline.errors import NotFound
 from wakeline.store import statements
 from wakeline.store.known import Known
+from wakeline.store.sqlite.reading import rows
 
 # What is asked for → the parts that bring it, each with the kind of fact it is.
 PARTS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -87,6 +90,7 @@ _decoders: dict[str, msgspec.json.Decoder[list[Any]]] = {
 
 # Rows that are learned before we forget them all and begin again: what bounds the memory that they take.
 MAX_LEARNED = 200_000
+MAX_WATCHING = 16  # subscriptions of one handle
 
 
 class Loader:
@@ -127,6 +131,15 @@ class Loader:
             known = self._known[workspace_id] = Known(read.workspace)
         known.read(lacked or needs, read)
         return known.facts(needs, now, read)
+
+    def watchers(self, workspace_id: int, handle: str) -> list[tuple[Subscription, bool]] | None:
+        """Who waits for mail to this handle.  None: there may be more of them than it is worth to remember."""
+        known = self._known.get(workspace_id)
+        if known is None:
+            return None
+        query = Watching(workspace_id, handle, MAX_WATCHING + 1)
+        found = known.watching(handle, lambda: rows(self._connection, query))
+        return found if found is not None and len(found) <= MAX_WATCHING else None
 
     def wrote(self, picture: Picture) -> None:
         """This picture's changes were committed."""
