@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -42,6 +45,7 @@ class Desk:
         self.bob = agent(workspace, "@bob")
         self.asked: list[Parcel] = []
         self.answer: Result | None = None
+        self.meanwhile: Callable[[], Awaitable[object]] = partial(asyncio.sleep, 0)  # while its receiver is asked
         context = Context(store, UNGUARDED, new_id)
         keys = Keys(lambda: b"c" * 32, lambda key: f"sealed {key.hex()}", self._unseal, HOUR)
         logs = Logs(context, Hub(store))
@@ -56,6 +60,7 @@ class Desk:
     async def _ask(self, parcel: Parcel, challenge: str) -> Result:
         assert json.loads(parcel.body) == {"type": "verification", "challenge": challenge}
         self.asked.append(parcel)
+        await self.meanwhile()
         return self.answer or Accepted(200, "")
 
     async def subscribe(self, url: str = URL, secret: str = SECRET, **fields: Any) -> wire.EventsSubscribed:
@@ -145,6 +150,19 @@ async def test_a_long_absence_is_bounded_and_said(desk: Desk, monkeypatch: pytes
     assert made.truncated
     out = await desk.drain(await desk.bell.flush())
     assert [one["eventId"] for one in out] == [one.message_id for one in sent[2:]]
+
+
+@pytest.mark.guarantee("G-CALLBACK-CURSOR")
+async def test_what_is_pruned_while_the_receiver_is_asked_is_said(desk: Desk) -> None:
+    sent = await desk.mail(4)
+    await desk.bell.store.index()  # pruning waits for it, and for the matcher
+    await desk.bell.match()
+    await desk.bell.matcher.save()
+    desk.meanwhile = partial(desk.bell.store.prune, desk.bob.workspace_id, before=None, keep=2)
+    made = await desk.subscribe(cursor=desk.position(sent[0].log_id - 1))
+    out = await desk.drain(await desk.bell.flush())
+    assert [one["eventId"] for one in out] == [one.message_id for one in sent[2:]]
+    assert made.truncated
 
 
 async def test_what_is_older_than_the_client_wants_is_left_out_and_said(sqlite: SqlitePlace) -> None:

@@ -20,6 +20,7 @@ from wakeline.core.instant import plus, to_datetime
 from wakeline.core.log import Position
 from wakeline.core.parcel import Absent, Accepted, Parcel, Result
 from wakeline.core.principal import Caller
+from wakeline.core.queries import WorkspaceById
 from wakeline.core.signature import PREFIX, decode_key
 from wakeline.core.subscription import Subscription, SubscriptionStatus, Target, callback_id, callback_of, ends_at
 from wakeline.core.subscription_queries import OneSubscription
@@ -163,7 +164,7 @@ class Callbacks:
     # -- what came before ---------------------------------------------------------------------------------------------
 
     async def _fill(self, made: Registered, max_age_ms: int | None) -> tuple[Registered, bool]:
-        """Queue it, and say whether there was too much, or too old a part, of it."""
+        """Queue it, and say whether there was too much, or too old a part, of it, or some was pruned meanwhile."""
         row = made.subscription
         callback = callback_of(row)
         if callback is None or callback.replay_after is None:
@@ -173,16 +174,19 @@ class Callbacks:
         kept, number = deque[Found](maxlen=REPLAYED), 0
         async for found in self._missed(row, callback.replay_after, now):
             number += 1
-            if found.occurred_at >= floor:
+            if found is not None and found.occurred_at >= floor:
                 kept.append(found)
         filled = await self._context.store.submit(FillCallback(row.workspace_id, row.subscription_id, tuple(kept)))
         again = msgspec.structs.replace(_there(filled, row.subscription_id), was=made.was)
         return again, number > len(kept)
 
-    async def _missed(self, row: Subscription, after: int, now: int) -> AsyncIterator[Found]:
+    async def _missed(self, row: Subscription, after: int, now: int) -> AsyncIterator[Found | None]:
+        """None stands for rows of the log that nobody has any more."""
         while True:
             asked = WakeReplay(row.workspace_id, after, row.from_log_id, row.subscription_id, now, PAGE)
-            rows = await self._context.store.read(asked)
+            rows, [workspace] = await self._context.store.read_together(asked, WorkspaceById(row.workspace_id))
+            if workspace.first_log_id > after + 1:
+                yield None
             for found in find_messages(rows):
                 yield found
             if len(rows) < PAGE:

@@ -4,7 +4,7 @@ What was read stays true until we change it ourselves, or until somebody else wr
 and then all of this is forgotten (`sqlite/facts.py`, `postgres/memory.py`).  Kept is what nearly every post asks for:
 principals, who holds a role, threads with all of their members, and a sender's bucket, grants, blocks and causes.  And
 what planning a wake asks for while nothing of its subscription is open: the subscription, its cursor and its owner's
-budget.
+budget; and whose subscriptions wait for messages.
 """
 
 from __future__ import annotations
