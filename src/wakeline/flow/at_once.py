@@ -4,6 +4,8 @@ The matcher (`runtime/matcher.py`) follows the log in any case and finds whateve
 wake already and is not found again.  The events of one subscription must stay in order, so nothing is matched at once
 while an earlier message still waits for the matcher.  Subscriptions that are told over a connection are left to the
 matcher too: only the server knows who is connected.
+
+Whom a message concerns is told from memory before it is written (`at_hand`), or found once it is (`find`).
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class Loader:
         return known.facts(needs, now, read)
 
     def watchers(self, workspace_id: int, handle: str) -> list[tuple[Subscription, bool]] | None:
-        """Who waits for mail to this handle.  None: there may be more of them than it is worth to remember."""
+        """Who waits for mail to this handle.  None: we do not know of all, or they are too many to remember."""
         known = self._known.get(workspace_id)
         if known is None:
             return None
