@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from wakeline.runtime import clock
 from wakeline.store.sqlite import apart
 from wakeline.store.sqlite.commits import Commits
 from wakeline.store.sqlite.connection import connect
+from wakeline.store.sqlite.frames import Frames, pack
 from wakeline.store.sqlite.room import Room
 from wakeline.store.sqlite.store import SqliteStore
 
@@ -47,10 +49,10 @@ class Ears:
         self.planned: list[Planned] = []
         store.follow_up(follow_up, self._hear, self._expect)
 
-    def _expect(self, planned: list[Planned]) -> None:
+    def _expect(self, planned: Sequence[Planned]) -> None:
         self.told += [("expected", one.delivery.delivery_id) for one in planned]
 
-    def _hear(self, planned: list[Planned]) -> None:
+    def _hear(self, planned: Sequence[Planned]) -> None:
         self.told += [("heard", one.delivery.delivery_id) for one in planned]
         self.planned += planned
 
@@ -140,17 +142,17 @@ async def test_what_was_said_before_a_commit_that_fails_is_taken_back(tmp_path: 
     connection = connect(tmp_path / "wakeline.db")
     connection.set_commit_hook(lambda: True)  # which makes every commit a rollback
     ours, theirs = socket.socketpair()
-    ours.sendall(apart.pack((clock.now(), False, at_once(bell), [post(agent(bell.workspace, "@ann"), "@bob")])))
+    ours.sendall(pack([clock.now(), 0], [at_once(bell), post(agent(bell.workspace, "@ann"), "@bob")]))
     ours.shutdown(socket.SHUT_WR)
     apart.serve(theirs, Commits(connection), Room(tmp_path / "wakeline.db"))
     theirs.close()
-    frames, said = apart.Frames(ours), []
+    frames, said = Frames(ours), []
     while (some := frames.receive()) is not None:
         said += some
-    [[drafted], [carried, _]] = said
-    assert len(drafted[2]) == 1, "a wake was announced"
-    [outcome], appended, followed = carried
+    [([before, *_], [_, _, _, planned]), ([after, *_], [trouble, outcome])] = said
+    assert (before, after) == (apart.DRAFT, apart.FINAL)
+    assert isinstance(planned, Planned), "a wake was announced"
+    assert isinstance(trouble, WakelineError)
     assert isinstance(outcome, WakelineError)
-    assert (appended, followed) == ([], [])
     ours.close()
     connection.close()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from wakeline.core.log import CONTROL, THREAD_STREAM, LogEntry
+from wakeline.core.packed import Packed
 from wakeline.core.picture import Picture
 from wakeline.core.queries import Entry
 
@@ -15,7 +14,7 @@ _OF_A_MESSAGE = frozenset({"message.posted", "message.retracted"})
 Audience = dict[int, list[str]]  # by log_id: who may see a thread's row
 
 
-class Appended(msgspec.Struct, frozen=True):
+class Appended(Packed, frozen=True):
     """The stretch `first` to `last`.  Its rows are there only if somebody wanted to hear them when it was written."""
 
     workspace_id: int
@@ -23,19 +22,7 @@ class Appended(msgspec.Struct, frozen=True):
     last: int
     control: list[LogEntry]
     entries: list[Entry] | None = None  # as `LogAfter` would read them
-    audience: Audience = {}  # as `LogMembers` would tell
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Packed whole on its way from another process: a third of the time that pickling its rows takes."""
-        return _unpacked, (_pack(self),)
-
-
-_pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(Appended).decode
-
-
-def _unpacked(packed: bytes) -> Appended:
-    return _unpack(packed)
+    audience: Audience = msgspec.field(default_factory=dict)  # as `LogMembers` would tell
 
 
 def appended(picture: Picture, *, whole: bool) -> Appended:

@@ -16,7 +16,7 @@ _MILLION = 1_000_000
 _encode = msgspec.json.Encoder().encode
 
 
-class Guardrails(msgspec.Struct, frozen=True, kw_only=True):
+class Guardrails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rate_per_second: int = 100
     rate_burst: int = 1000
     subject_limit: int = 200

@@ -27,6 +27,7 @@ R = TypeVar("R")
 
 Doorbell = Callable[[int], None]  # called with the workspace whose log grew; 0 means "look at all of them"
 Hear = Callable[[Appended], bool]  # offered what was appended; True: taken, nobody need look
+HearFollowed = Callable[[Sequence[Any]], None]
 Wants = Callable[[], bool]  # are the rows themselves wanted, and not only where they are?
 
 
@@ -74,7 +75,9 @@ class FollowUp(Protocol):
         """The same, of what was written."""
         ...
 
-    def command(self, workspace_id: int, found: list[Any], now: int) -> Command[Any] | None: ...
+    def command(self, workspace_id: int, found: list[Any], now: int) -> Command[list[Any]] | None:
+        """It answers with what follows."""
+        ...
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -102,8 +105,8 @@ class Store(Protocol):
         """Ring after every commit that grew the log, unless `hear` was offered what was appended and took it."""
         ...
 
-    def follow_up(self, follow_up: FollowUp, hear: Callable[[Any], None], expect: Callable[[Any], None]) -> None:
-        """Where one process writes, decide this together with what grew the log, and hear its answer; `expect` it
+    def follow_up(self, follow_up: FollowUp, hear: HearFollowed, expect: HearFollowed) -> None:
+        """Where one process writes, decide this together with what grew the log, and hear what followed; `expect` it
         before, perhaps: it counts only when it is heard.  A store with several writers need not: whoever follows the
         log finds everything.
         """

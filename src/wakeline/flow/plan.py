@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 
@@ -24,6 +23,7 @@ from wakeline.core.ids import derived
 from wakeline.core.instant import SECOND
 from wakeline.core.message import WakePolicy
 from wakeline.core.occurrence import encode_occurrence
+from wakeline.core.packed import Packed
 from wakeline.core.picture import Picture
 from wakeline.core.principal import SYSTEM
 from wakeline.core.quiet import quiet_until
@@ -49,23 +49,11 @@ class Stamp(msgspec.Struct, frozen=True):
     connected: frozenset[tuple[str, str]] = frozenset()
 
 
-class Planned(msgspec.Struct, frozen=True):
+class Planned(Packed, frozen=True):
     """A delivery that the planning node has claimed and must now bring out."""
 
     delivery: Delivery
     subscription: Subscription
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Packed whole on its way from another process: a third of the time that pickling its rows takes."""
-        return _unpacked, (_pack(self),)
-
-
-_pack = msgspec.msgpack.Encoder().encode
-_unpack = msgspec.msgpack.Decoder(Planned).decode
-
-
-def _unpacked(packed: bytes) -> Planned:
-    return _unpack(packed)
 
 
 def plan(picture: Picture, subscription_id: str, rules: WakeRules, stamp: Stamp) -> Planned | None:

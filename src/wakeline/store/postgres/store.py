@@ -10,7 +10,7 @@ import msgspec
 
 from wakeline.core.message import Message
 from wakeline.core.queries import Query
-from wakeline.core.store import Command, Doorbell, FollowUp, Hear, Search, Wants
+from wakeline.core.store import Command, Doorbell, FollowUp, Hear, HearFollowed, Search, Wants
 from wakeline.errors import WakelineError
 from wakeline.store import statements
 from wakeline.store.chores import Chores, Step
@@ -96,7 +96,7 @@ class PostgresStore(Chores):
         """Nobody is offered rows: other nodes' come in between, so what is next must be read anyway."""
         self._doorbells.append(doorbell)
 
-    def follow_up(self, follow_up: FollowUp, hear: Callable[[Any], None], expect: Callable[[Any], None]) -> None:
+    def follow_up(self, follow_up: FollowUp, hear: HearFollowed, expect: HearFollowed) -> None:
         """Two round trips per batch leave no room for it, and any node may be the one that matches."""
 
     def _ring(self, workspace_id: int) -> None:

@@ -3,12 +3,12 @@
 Two busy threads of one interpreter wait for each other more than they work: the event loop and a writer thread together
 did a third of what the loop does without one.  Here the loop only packs commands and unpacks answers.
 
-A frame is a length and a pickle; both ends are the same program, and nobody else has the socket.  Who writes alone is
-sent at once; where several do, a frame holds whatever was submitted in one turn of the loop, or enough, or while the
-loop was busy.  The writer takes all the frames that wait as one batch and answers them in order, so that nothing needs
-a number.  Where a batch was followed up, the answers go out before the commit, as a draft, so that the server can
-prepare what comes next while the disk works; a short frame after the commit says that they hold, or what holds instead.
-A large batch is committed behind the next one (`commits.py`); answers still go out in order, each after its own commit.
+They send each other frames (`frames.py`).  Who writes alone is sent at once; where several do, a frame holds whatever
+was submitted in one turn of the loop, or enough, or while the loop was busy.  The writer takes all the frames that wait
+as one batch and answers them in order, so that nothing needs a number.  Where something followed from a batch, the
+answers go out before the commit, as a draft, so that the server can prepare what comes next while the disk works; a
+short frame after the commit says that they hold, or what holds instead.  A large batch is committed behind the next one
+(`commits.py`); answers still go out in order, each after its own commit.
 
 - The server dies, however: the writer reads the end of its input, after the transaction that is under way, and ends.
 - The writer dies: what it was sent may or may not be written, and its senders are told so (`outcome: unknown`); an
@@ -21,13 +21,12 @@ import asyncio
 import gc
 import logging
 import os
-import pickle
 import signal
 import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
@@ -37,14 +36,14 @@ from wakeline.core.store import FollowUp, Wants
 from wakeline.errors import Unavailable, WakelineError
 from wakeline.store.sqlite.commits import UNDER_WAY, Asked, Carried, Commits
 from wakeline.store.sqlite.connection import connect
+from wakeline.store.sqlite.frames import Frames, pack
 from wakeline.store.sqlite.room import Room
 from wakeline.store.sqlite.writer import OnCommit, settle, stopping, tell
 
 _log = logging.getLogger(__name__)
 
-LENGTH_BYTES = 8
-CHUNK_BYTES = 1 << 20
 BUFFER_BYTES = 1 << 20
+DRAFT, HOLDS, FINAL = range(3)  # an answer before its commit, the word that it holds, and one that was not drafted
 # Of so many that were asked at once, the commit goes on behind the next ones; fewer do not pay for the other thread.
 BEHIND = 64
 MANY = 128  # in one transaction: then there is a next one to decide meanwhile, and its sync costs each little
@@ -64,58 +63,32 @@ HEAP = {"MALLOC_TRIM_THRESHOLD_": str(64 << 20), "MALLOC_MMAP_THRESHOLD_": str(3
 GARBAGE_THRESHOLDS = (20_000, 20, 50)
 
 
-def pack(content: object) -> bytes:
-    body = pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
-    return len(body).to_bytes(LENGTH_BYTES, "big") + body
-
-
-class Frames:
-    """Bytes in, whole frames out."""
-
-    def __init__(self, line: socket.socket) -> None:
-        self._line = line
-        self._bytes = bytearray()
-        self._chunk = bytearray(CHUNK_BYTES)  # made once: so large a piece would be asked of the system each time
-
-    def receive(self) -> list[Any] | None:
-        """The frames that are whole by now; None at the end of the line."""
-        received = self._line.recv_into(self._chunk)
-        if not self._bytes and received == LENGTH_BYTES + int.from_bytes(self._chunk[:LENGTH_BYTES], "big"):
-            return [pickle.loads(memoryview(self._chunk)[LENGTH_BYTES:received])]  # noqa: S301 - as below
-        return list(self._feed(memoryview(self._chunk)[:received])) if received else None
-
-    def _feed(self, received: memoryview) -> Iterator[Any]:
-        self._bytes += received
-        at = 0
-        while len(self._bytes) >= at + LENGTH_BYTES:
-            end = at + LENGTH_BYTES + int.from_bytes(self._bytes[at : at + LENGTH_BYTES], "big")
-            if len(self._bytes) < end:
-                break
-            yield pickle.loads(self._bytes[at + LENGTH_BYTES : end])  # noqa: S301 - from our own other half
-            at = end
-        del self._bytes[:at]
-
-
 # -- the process ------------------------------------------------------------------------------------------------------
 
 
 def serve(line: socket.socket, commits: Commits, room: Room) -> None:
     frames = Frames(line)
     while (waiting := frames.receive()) is not None:
-        asked: list[Asked] = [one for *_, some in waiting for one in some]
-        whole = any(wanted for _, wanted, *_ in waiting)
-        for _, _, follow_up, _ in waiting:
+        asked: list[Asked] = [one for _, (_, *some) in waiting for one in some]
+        whole = any(wanted for (_, wanted), _ in waiting)
+        for _, (follow_up, *_) in waiting:
             commits.follow_up = follow_up or commits.follow_up
+        [now, _], _ = waiting[-1]
         for at in range(0, len(asked), MANY):
             some, answer = asked[at : at + MANY], Answer(line, room)
             later = answer.send if len(some) >= BEHIND else None
-            carried = commits.serve(some, waiting[-1][0], whole=whole, draft=answer.draft, later=later)
+            carried = commits.serve(some, now, whole=whole, draft=answer.draft, later=later)
             if carried is answer.drafted:
                 answer.send(None)
             elif carried is not UNDER_WAY:
-                line.sendall(pack((carried, commits.trouble)))
+                line.sendall(_answer(FINAL, carried, commits.trouble))
             commits.learn()
     commits.finish()
+
+
+def _answer(state: int, carried: Carried, trouble: WakelineError | None = None) -> bytes:
+    outcomes, grown, followed = carried
+    return pack([state, len(outcomes), len(grown)], [trouble, *outcomes, *grown, *followed])
 
 
 class Answer:
@@ -131,8 +104,8 @@ class Answer:
         self.drafted = carried
         *_, followed = carried
         if followed:
-            self._line.sendall(pack((carried,)))
-        self._packed = pack((None if followed else carried, None))
+            self._line.sendall(_answer(DRAFT, carried))
+        self._packed = _answer(HOLDS, ([], [], [])) if followed else _answer(FINAL, carried)
 
     def send(self, failure: WakelineError | None) -> None:
         """What was drafted, if the commit succeeded; perhaps in the thread that waited for it."""
@@ -141,7 +114,7 @@ class Answer:
             self._room.make()
         else:
             outcomes, *_ = self.drafted
-            self._line.sendall(pack((([failure.again() for _ in outcomes], [], []), failure)))
+            self._line.sendall(_answer(FINAL, ([failure.again() for _ in outcomes], [], []), failure))
 
 
 def main() -> None:
@@ -293,7 +266,7 @@ class ProcessWriter:
             self._sent.extend(future for _, future in waiting)
             news = None if self.follow_up is self._told_to_follow else self.follow_up
             self._told_to_follow = self.follow_up
-            self._unsent += pack((self._clock(), self._wants(), news, [asked for asked, _ in waiting]))
+            self._unsent += pack([self._clock(), int(self._wants())], [news, *(asked for asked, _ in waiting)])
         self._send(line)
 
     def _send(self, line: socket.socket) -> None:
@@ -322,14 +295,15 @@ class ProcessWriter:
         if frames is None:
             self._lost(line)
             return
-        for carried, *trouble in frames:
-            self._draft = carried or self._draft
+        for (state, many, grown), (trouble, *answers) in frames:
+            if state != HOLDS:
+                self._draft = answers[:many], answers[many : many + grown], answers[many + grown :]
             outcomes, _, followed = self._draft
-            if trouble:  # else it is a draft
-                [self.trouble], self._has_answered = trouble, True
-                tell(self._on_commit, self._draft, [self._sent.popleft() for _ in outcomes])
-            else:
+            if state == DRAFT:
                 self._on_draft(followed)
+            else:
+                self.trouble, self._has_answered = trouble, True
+                tell(self._on_commit, self._draft, [self._sent.popleft() for _ in outcomes])
 
 
 if __name__ == "__main__":

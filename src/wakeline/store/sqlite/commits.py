@@ -59,7 +59,7 @@ _planned = attrgetter(
 _astuple = msgspec.structs.astuple
 
 Asked = Command[Any] | tuple[Step, ...]  # a command, or statements that are nobody's decision
-# An outcome for each command, what was appended to the log, and what following it up has answered.
+# An outcome for each command, what was appended to the log, and all that followed from it.
 Carried = tuple[list[Any], list[Appended], list[Any]]
 UNDER_WAY: Carried = ([], [], [])  # of a batch whose commit goes on behind our back
 Draft = Callable[[Carried], None]
@@ -281,12 +281,12 @@ class Commits:
         return self._answers(more, answers)
 
     def _answers(self, picture: Picture, answers: list[Any]) -> list[Any]:
-        """To what followed, which is refused nothing."""
+        """All that followed, which was refused nothing."""
         for answer in answers:
             if isinstance(answer, WakelineError):
                 raise answer
         self._followed[picture.workspace.workspace_id] = picture.last_log_id
-        return answers
+        return [one for answer in answers for one in answer]
 
     def _decide(
         self, workspace_id: int, commands: Sequence[Command[Any]], now: int, before: Picture | None = None

@@ -14,7 +14,7 @@ import apsw
 from wakeline.core.appended import Appended
 from wakeline.core.message import Message
 from wakeline.core.queries import Query
-from wakeline.core.store import Command, Doorbell, FollowUp, Hear, Search, Wants
+from wakeline.core.store import Command, Doorbell, FollowUp, Hear, HearFollowed, Search, Wants
 from wakeline.errors import WakelineError
 from wakeline.store.chores import Chores, Step
 from wakeline.store.sqlite.apart import ProcessWriter
@@ -43,8 +43,8 @@ class SqliteStore(Chores):
         self._pool = ThreadPoolExecutor(max_workers=3, thread_name_prefix="wakeline-reader")
         self._pooled: list[apsw.Connection] = []
         self._closing = False
-        self._hear_followed: Callable[[Any], None] = lambda _answer: None
-        self._expect_followed: Callable[[Any], None] = lambda _answer: None
+        self._hear_followed: HearFollowed = lambda _followed: None
+        self._expect_followed: HearFollowed = lambda _followed: None
         self._writer: Writer
         if apart:
             writing.close()
@@ -73,21 +73,20 @@ class SqliteStore(Chores):
     def _wanted(self) -> bool:
         return any(wants() for _, _, wants in self._doorbells if wants is not None)
 
-    def follow_up(self, follow_up: FollowUp, hear: Callable[[Any], None], expect: Callable[[Any], None]) -> None:
+    def follow_up(self, follow_up: FollowUp, hear: HearFollowed, expect: HearFollowed) -> None:
         self._hear_followed, self._expect_followed = hear, expect
         self._writer.follow_up = follow_up
 
     def _ring(self, batch: Sequence[Appended], followed: Sequence[Any]) -> None:
-        for answer in followed:
-            self._hear_followed(answer)
+        if followed:
+            self._hear_followed(followed)
         for appended in batch:
             for doorbell, hear, _ in self._doorbells:
                 if hear is None or not hear(appended):
                     doorbell(appended.workspace_id)
 
     def _expect(self, followed: Sequence[Any]) -> None:
-        for answer in followed:
-            self._expect_followed(answer)
+        self._expect_followed(followed)
 
     # -- reading ------------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from wakeline.core.store import FollowUp, Wants
 from wakeline.errors import Unavailable, WakelineError
 from wakeline.store.sqlite.commits import MAX_BATCH, Asked, Carried, Commits
 
-OnCommit = Callable[[Sequence[Appended], Sequence[Any]], None]  # what was appended, what following it up has answered
+OnCommit = Callable[[Sequence[Appended], Sequence[Any]], None]  # what was appended, what followed from it
 
 
 class Writer(Protocol):
