@@ -17,6 +17,9 @@ BUSY_MILLISECONDS = 5_000
 # The most that SQLite maps.  A page beyond it is read by a call and a copy: a quarter more for a page of a thread.
 MAPPED_BYTES = (1 << 31) - 65_536
 CHECKPOINT_PAGES = 16_000
+# Of its cache a writer needs what one large batch changes.  After most commits SQLite looks through all of it for pages
+# behind the end of the file, which with 64 MB was a tenth of a post's cost.
+READERS_KIB, WRITERS_KIB = 65_536, 8_192
 _QUICK_CHECK_BYTES = 64 * 1024 * 1024
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _UNWRITTEN = bytes(4)  # made, but its first write never reached the disk
@@ -39,7 +42,7 @@ def connect(path: Path, *, readonly: bool = False) -> apsw.Connection:
             # Hot pages are written back once per checkpoint: fewer of them, and fewer commits that wait for one.
             connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
         connection.pragma("temp_store", "MEMORY")
-        connection.pragma("cache_size", -65_536)
+        connection.pragma("cache_size", -(READERS_KIB if readonly else WRITERS_KIB))
         connection.pragma("mmap_size", MAPPED_BYTES)
     return connection
 
