@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
-from itertools import chain
 from typing import Any, TypeVar, cast
 from urllib.parse import parse_qsl
 
@@ -58,8 +57,10 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 
 def take(kind: type[T], decoder: msgspec.json.Decoder[T], given: dict[str, Any]) -> T:
     """The same of a request that is data already.  All but words and lists of words goes the way of other requests."""
-    words = chain.from_iterable(one if isinstance(one, list) else (one,) for one in given.values())
-    if all(map(_is_plain, words)):
+    for value in given.values():
+        if not (all(map(_is_plain, value)) if isinstance(value, list) else _is_plain(value)):
+            break
+    else:
         with suppress(msgspec.ValidationError):
             return msgspec.convert(given, kind)
     return decode(decoder, _encode(given))
