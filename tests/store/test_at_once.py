@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import select
 import socket
+import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -156,3 +160,29 @@ async def test_what_was_said_before_a_commit_that_fails_is_taken_back(tmp_path: 
     assert isinstance(outcome, WakelineError)
     ours.close()
     connection.close()
+
+
+def wait_until_taken(line: socket.socket) -> None:
+    while select.select([line], [], [], 0)[0]:
+        time.sleep(0.001)
+
+
+async def test_a_writer_waits_for_the_rest_of_what_it_is_sent(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "wakeline.db", clock.now)
+    workspace = await open_workspace(store, "@ann", "@bob")
+    await store.close()
+    commits, (ours, theirs) = Commits(connect(tmp_path / "wakeline.db")), socket.socketpair()
+    sent = pack([clock.now(), 0], [None, *(post(agent(workspace, "@ann"), "@bob", "x" * 9) for _ in range(3))])
+    writer = threading.Thread(target=apart.serve, args=(theirs, commits, Room(tmp_path / "wakeline.db")))
+    ours.settimeout(30)
+    ours.sendall(sent[:100])
+    writer.start()
+    await asyncio.to_thread(wait_until_taken, theirs)
+    ours.sendall(sent[100:])
+    ours.shutdown(socket.SHUT_WR)
+    await asyncio.to_thread(writer.join)
+    [([state, many, _], [_, *answers])] = Frames(ours).receive() or []
+    assert (state, many) == (apart.FINAL, 3)
+    assert [one.seq for one in answers[:3]] == [1, 2, 3]
+    ours.close()
+    theirs.close()

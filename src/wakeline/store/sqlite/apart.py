@@ -69,11 +69,12 @@ GARBAGE_THRESHOLDS = (20_000, 20, 50)
 def serve(line: socket.socket, commits: Commits, room: Room) -> None:
     frames = Frames(line)
     while (waiting := frames.receive()) is not None:
-        asked: list[Asked] = [one for _, (_, *some) in waiting for one in some]
-        whole = any(wanted for (_, wanted), _ in waiting)
-        for _, (follow_up, *_) in waiting:
+        asked: list[Asked] = []
+        now, whole = 0, False
+        for (sent_at, wanted), (follow_up, *some) in waiting:  # none, if what came is only the beginning of one
             commits.follow_up = follow_up or commits.follow_up
-        [now, _], _ = waiting[-1]
+            asked += some
+            now, whole = sent_at, whole or bool(wanted)
         for at in range(0, len(asked), MANY):
             some, answer = asked[at : at + MANY], Answer(line, room)
             later = answer.send if len(some) >= BEHIND else None
