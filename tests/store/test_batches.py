@@ -43,9 +43,9 @@ class Pause(msgspec.Struct, frozen=True):
 async def in_one_batch(store: Store, commands: Sequence[Command[Any]]) -> list[Any]:
     """The outcomes of commands that were all waiting when the writer took its next batch."""
     pause = Pause(commands[0].workspace_id)
-    pausing = asyncio.create_task(store.submit(pause))
+    pausing = asyncio.ensure_future(store.submit(pause))
     await asyncio.to_thread(pause.entered.wait)
-    waiting = [asyncio.create_task(store.submit(command)) for command in commands]
+    waiting = [asyncio.ensure_future(store.submit(command)) for command in commands]
     await asyncio.sleep(0)
     pause.go_on.set()
     await pausing

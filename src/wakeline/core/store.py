@@ -8,7 +8,7 @@ principal's decision: first start, retention, expiry, search indexing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -93,7 +93,7 @@ class Search(msgspec.Struct, frozen=True):
 
 
 class Store(Protocol):
-    async def submit(self, command: Command[A]) -> A: ...
+    def submit(self, command: Command[A]) -> Awaitable[A]: ...
 
     async def read(self, query: Query[R]) -> list[R]: ...
 

@@ -28,8 +28,9 @@ class Context:
 
 def check_claims(caller: Caller, request: Request) -> None:
     """A payload may repeat what the token says; it may not say anything else."""
-    _same("agent_id", request.agent_id, caller.handle)
-    if not isinstance(request.workspace_id, UnsetType) and request.workspace_id != caller.workspace:
+    if request.agent_id is not UNSET:
+        _same("agent_id", request.agent_id, caller.handle)
+    if request.workspace_id is not UNSET and request.workspace_id != caller.workspace:
         raise Forbidden(
             "WORKSPACE_MISMATCH",
             f"This token belongs to the workspace {caller.workspace}.",
@@ -44,14 +45,17 @@ def digest(request: Request, **aside: Any) -> str:
 
 
 def check_sender(caller: Caller, sender: str | UnsetType, from_: str | UnsetType, session_id: str | UnsetType) -> None:
-    _same("sender", sender, caller.handle)
-    _same("from", from_, caller.handle)
-    check_session(caller, session_id)
+    if sender is not UNSET:
+        _same("sender", sender, caller.handle)
+    if from_ is not UNSET:
+        _same("from", from_, caller.handle)
+    if session_id is not UNSET:
+        check_session(caller, session_id)
 
 
 def check_session(caller: Caller, session_id: str | UnsetType) -> None:
     """A token of one session speaks for no other; whose session another token may name, the registry knows."""
-    if caller.session_id is not None:
+    if caller.session_id is not None and session_id is not UNSET:
         _same("session_id", session_id, caller.session_id)
 
 
@@ -66,9 +70,8 @@ def to_instant(field: str, moment: datetime | None) -> int | None:
         ) from error
 
 
-def _same(field: str, said: str | UnsetType, known: str | None) -> None:
-    if isinstance(said, UnsetType) or said == known:
-        return
-    raise Forbidden(
-        "CLAIM_MISMATCH", f"'{field}' contradicts the credentials of this call.", rule="claims", field=field
-    )
+def _same(field: str, said: str, known: str | None) -> None:
+    if said != known:
+        raise Forbidden(
+            "CLAIM_MISMATCH", f"'{field}' contradicts the credentials of this call.", rule="claims", field=field
+        )

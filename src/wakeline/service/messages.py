@@ -81,12 +81,12 @@ class Messages:
             tags="[]" if not request.tags else _encode(request.tags).decode(),
             in_reply_to=request.in_reply_to,
             idempotency_key=request.idempotency_key,
-            expires_at=to_instant("expires_at", request.expires_at),
+            expires_at=None if request.expires_at is None else to_instant("expires_at", request.expires_at),
             supersedes=request.supersedes,
-            metadata=guardrail.store_metadata(request.metadata, rails),
+            metadata=None if request.metadata is None else guardrail.store_metadata(request.metadata, rails),
             schema_version=SCHEMA_VERSION,
             created_at=0,
-            answer_by=to_instant("answer_by", request.answer_by),
+            answer_by=None if request.answer_by is None else to_instant("answer_by", request.answer_by),
             awaited=int(request.answer_by is not None),
         )
         return Post(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
-from contextlib import suppress
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -59,11 +58,11 @@ def take(kind: type[T], decoder: msgspec.json.Decoder[T], given: dict[str, Any])
     """The same of a request that is data already.  All but words and lists of words goes the way of other requests."""
     for value in given.values():
         if not (all(map(_is_plain, value)) if isinstance(value, list) else _is_plain(value)):
-            break
-    else:
-        with suppress(msgspec.ValidationError):
-            return msgspec.convert(given, kind)
-    return decode(decoder, _encode(given))
+            return decode(decoder, _encode(given))
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError:
+        return decode(decoder, _encode(given))
 
 
 def _is_plain(value: object) -> bool:
@@ -89,7 +88,8 @@ def _whole(value: Any) -> Any:
 
 def parse_query(kind: type[T], query_string: bytes) -> T:
     if not query_string and kind in _unasked:
-        return cast("T", _unasked[kind])
+        known: T = _unasked[kind]
+        return known
     pairs = _pairs(query_string) if query_string else []
     fields = dict(pairs)
     if len(fields) < len(pairs):

@@ -53,8 +53,11 @@ def failure(error: WakelineError) -> dict[str, Any]:
 def without_nulls(value: Any) -> Any:
     """What is not there is not told: a model pays for every null."""
     if isinstance(value, dict):
-        told = {name: one for name, one in value.items() if one is not None}
-        return {name: without_nulls(one) if isinstance(one, _NESTED) else one for name, one in told.items()}
+        return {
+            name: without_nulls(one) if isinstance(one, _NESTED) else one
+            for name, one in value.items()
+            if one is not None
+        }
     return [without_nulls(one) for one in value] if isinstance(value, list) else value
 
 

@@ -40,6 +40,10 @@ def _as(make: Callable[..., Call]) -> Callable[[Arguments], Call]:
     return lambda given: make(**given.given())
 
 
+def _post(given: Arguments) -> Call:
+    return calls.post_fields(given.given())
+
+
 def _read(given: ReadMessages) -> Call:
     if given.thread_id is None:
         _refuse(given, "since_seq", "thread_id")
@@ -69,7 +73,7 @@ TOOLS: tuple[Tool, ...] = (
         "post_message",
         "Send a message to agents or the human; it is kept until they read it. Give to, thread_id or in_reply_to.",
         arguments.PostMessage,
-        _as(calls.post_message),
+        _post,
         posts=True,
     ),
     Tool(
@@ -77,7 +81,7 @@ TOOLS: tuple[Tool, ...] = (
         "Send a message and wait for its first reply. Without one in time, repeat with the same idempotency_key, or go "
         "on: the reply comes to your inbox.",
         arguments.Ask,
-        _as(calls.post_message),
+        _post,
         posts=True,
         quotes=True,
         slow=True,

@@ -28,7 +28,7 @@ Content = tuple[list[int], list[Any]]  # numbers, objects
 class _Frame(msgspec.Struct, frozen=True, array_like=True):
     numbers: list[int]
     types: bytes
-    kinds: list[int]  # of each object: PICKLED, or which of the types
+    kinds: list[int]  # of each object: PICKLED (or nothing), or which of the types
     objects: list[msgspec.Raw]
 
 
@@ -39,19 +39,20 @@ _decode_pickled = msgspec.msgpack.Decoder(bytes | None).decode
 
 def pack(numbers: Sequence[int], objects: Sequence[Any]) -> bytes:
     kinds = [type(one) for one in objects]
-    types, kind_of = _told(tuple(dict.fromkeys(kinds)))
-    if PICKLED in kind_of.values():
-        objects = [_pickled(one) if kind_of[type(one)] == PICKLED else one for one in objects]
+    types, kind_of, strange = _told(tuple(dict.fromkeys(kinds)))
+    if strange:
+        objects = [pickle.dumps(one, pickle.HIGHEST_PROTOCOL) if type(one) in strange else one for one in objects]
     body = _encode((numbers, types, [kind_of[kind] for kind in kinds], objects))
     return len(body).to_bytes(LENGTH_BYTES, "big") + body
 
 
 @lru_cache(KNOWN)
-def _told(kinds: tuple[type, ...]) -> tuple[bytes, dict[type, int]]:
-    """The types as a frame says them, and which number each kind of object gets."""
+def _told(kinds: tuple[type, ...]) -> tuple[bytes, dict[type, int], frozenset[type]]:
+    """The types as a frame says them, which number each kind of object gets, and which kinds must be pickled."""
     packed = [kind for kind in kinds if issubclass(kind, Packed)]
-    number_of = {kind: number for number, kind in enumerate(packed, PICKLED + 1)}
-    return pickle.dumps(packed, pickle.HIGHEST_PROTOCOL), {kind: number_of.get(kind, PICKLED) for kind in kinds}
+    kind_of = {**dict.fromkeys(kinds, PICKLED), **{kind: number for number, kind in enumerate(packed, PICKLED + 1)}}
+    strange = frozenset(kinds).difference(packed, [type(None)])
+    return pickle.dumps(packed, pickle.HIGHEST_PROTOCOL), kind_of, strange
 
 
 @lru_cache(KNOWN)
@@ -62,10 +63,6 @@ def _decoders(types: bytes) -> list[Callable[[Any], Any]]:
 @lru_cache
 def _decoder(kind: type) -> Callable[[Any], Any]:
     return msgspec.msgpack.Decoder(kind).decode
-
-
-def _pickled(one: Any) -> bytes | None:
-    return None if one is None else pickle.dumps(one, pickle.HIGHEST_PROTOCOL)
 
 
 def _unpickled(raw: msgspec.Raw) -> Any:

@@ -59,9 +59,8 @@ class SqliteStore(Chores):
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    async def submit(self, command: Command[A]) -> A:
-        answer: A = await self._writer.submit(command)
-        return answer
+    def submit(self, command: Command[A]) -> asyncio.Future[A]:
+        return self._writer.submit(command)
 
     async def transact(self, steps: Sequence[Step]) -> list[int]:
         counts: list[int] = await self._writer.submit(tuple(steps))
