@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 
 from wakeline import wire
 from wakeline.core import policy
-from wakeline.core.ids import encode
+from wakeline.core.ids import ulid
 from wakeline.core.instant import from_datetime
 from wakeline.core.level import admitted, proven, route_of
 from wakeline.core.log import PRINCIPAL_STREAM
@@ -152,7 +152,8 @@ class Heartbeat(msgspec.Struct, frozen=True):
 
 def instance_id(workspace_id: int, handle: str, harness: str, native_id: str, host: str) -> str:
     words = (str(workspace_id), handle, harness, native_id, host)
-    return encode(int.from_bytes(hashlib.sha256("\0".join(words).encode()).digest()), 26)
+    number = int.from_bytes(hashlib.sha256("\0".join(words).encode()).digest())
+    return ulid(number >> 80, number)
 
 
 def unheard(session_id: str, workspace_id: int, handle: str, harness: str, now: int) -> Session:

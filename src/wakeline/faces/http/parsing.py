@@ -57,7 +57,11 @@ def decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
 def take(kind: type[T], decoder: msgspec.json.Decoder[T], given: dict[str, Any]) -> T:
     """The same of a request that is data already.  All but words and lists of words goes the way of other requests."""
     for value in given.values():
-        if not (all(map(_is_plain, value)) if isinstance(value, list) else _is_plain(value)):
+        if isinstance(value, str):
+            plain = value.isascii() and "\0" not in value
+        else:
+            plain = isinstance(value, list) and all(map(_is_plain, value))
+        if not plain:
             return decode(decoder, _encode(given))
     try:
         return msgspec.convert(given, kind)

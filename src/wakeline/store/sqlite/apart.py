@@ -263,11 +263,12 @@ class ProcessWriter:
         if line is None:
             return  # the next writer gets it
         if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            self._sent.extend(future for _, future in waiting)
+            asked, futures = zip(*self._waiting, strict=True)
+            self._waiting = []
+            self._sent.extend(futures)
             news = None if self.follow_up is self._told_to_follow else self.follow_up
             self._told_to_follow = self.follow_up
-            self._unsent += pack([self._clock(), int(self._wants())], [news, *(asked for asked, _ in waiting)])
+            self._unsent += pack([self._clock(), int(self._wants())], [news, *asked])
         self._send(line)
 
     def _send(self, line: socket.socket) -> None:
