@@ -35,24 +35,24 @@ class Messages:
 
     async def post(self, caller: Caller, request: wire.PostMessage) -> wire.Posted:
         try:
-            posted = await self.send(caller, request, wait_seconds=request.wait_seconds)
+            command = self.validate(caller, request)
+            if caller.is_human:
+                command = await self._with_members(command, request)
+            accepted = await self._context.store.submit(command)
         except WakelineError as refusal:
             if is_undeliverable(refusal):
                 await self._bury(caller, request, refusal)
             raise
+        posted = views.posted(accepted)
         if request.wait_seconds <= 0:
             return posted
         reply = await self._wait_for_reply(caller, posted.message_id, request.wait_seconds)
         return msgspec.structs.replace(posted, reply=reply)
 
-    async def send(self, caller: Caller, request: wire.PostMessage, *, wait_seconds: float = 0) -> wire.Posted:
-        """Post, without keeping what cannot be brought anywhere.  Who will wait for an answer says how long."""
-        command = self.validate(caller, request)
-        if wait_seconds > 0:
-            command = msgspec.structs.replace(command, wait=round(wait_seconds * SECOND))
-        if caller.is_human and request.to is UNSET:
-            command = msgspec.structs.replace(command, reached=await self._members(caller, request))
-        accepted = await self._context.store.submit(command)
+    async def send(self, caller: Caller, request: wire.PostMessage) -> wire.Posted:
+        """Post, without keeping what cannot be brought anywhere, and without waiting."""
+        command = self.validate(caller, msgspec.structs.replace(request, wait_seconds=0))
+        accepted = await self._context.store.submit(await self._with_members(command, request))
         return views.posted(accepted)
 
     def validate(self, caller: Caller, request: wire.PostMessage) -> Post:
@@ -98,7 +98,14 @@ class Messages:
             tags=request.tags,
             digest=_digest(request) if request.idempotency_key is not None else "",
             rails=rails,
+            wait=round(request.wait_seconds * SECOND),
         )
+
+    async def _with_members(self, command: Post, request: wire.PostMessage) -> Post:
+        """A human whose message has no `to` reaches whoever is in its thread."""
+        if command.caller.is_human and request.to is UNSET:
+            return msgspec.structs.replace(command, reached=await self._members(command.caller, request))
+        return command
 
     async def _members(self, caller: Caller, request: wire.PostMessage) -> tuple[str, ...]:
         """Who is in the thread that this goes to."""

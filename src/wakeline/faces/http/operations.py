@@ -5,6 +5,7 @@ The application dispatches by this table and the OpenAPI document is generated f
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from wakeline import wire
@@ -25,8 +26,8 @@ PATH_PARAMETERS: dict[str, Any] = {
 }
 
 
-async def _post_message(call: Call) -> wire.Posted:
-    return await call.services.messages.post(call.caller, call.body)
+def _post_message(call: Call) -> Awaitable[wire.Posted]:
+    return call.services.messages.post(call.caller, call.body)
 
 
 async def _get_message(call: Call) -> wire.MessageView:

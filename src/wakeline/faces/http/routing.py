@@ -32,14 +32,11 @@ class Route:
         body: bytes | dict[str, Any],
     ) -> Call:
         """The request in our types, or an error that says what is wrong with it."""
-        query = parse_query(self.operation.query, query_string)
-        return Call(services, caller, parameters, query, self._decode(body))
-
-    def _decode(self, body: bytes | dict[str, Any]) -> Any:
-        kind, decoder = self.operation.body, self.decoder
-        if kind is None or decoder is None:
-            return None
-        return decode(decoder, body) if isinstance(body, bytes) else take(kind, decoder, body)
+        query, kind, decoder = parse_query(self.operation.query, query_string), self.operation.body, self.decoder
+        content: Any = None
+        if kind is not None and decoder is not None:
+            content = decode(decoder, body) if isinstance(body, bytes) else take(kind, decoder, body)
+        return Call(services, caller, parameters, query, content)
 
 
 class Router:

@@ -32,7 +32,10 @@ class InProcess:
         self._router = router
 
     async def send(self, call: Call) -> Any:
-        route, parameters = self._router.find(call.method, unquote(call.path) if "%" in call.path else call.path)
+        route = self._router.exact.get((call.method, call.path))
+        parameters: dict[str, str] = {}
+        if route is None:
+            route, parameters = self._router.find(call.method, unquote(call.path))
         query = call.target.partition("?")[2].encode() if call.query else b""
         request = route.parse(self.services, self.caller, parameters, query, call.body or b"")
         return msgspec.to_builtins(await perform(route.operation, request))

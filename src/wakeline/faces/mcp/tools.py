@@ -14,6 +14,7 @@ import msgspec
 
 from wakeline import calls
 from wakeline.calls import Call
+from wakeline.calls.mail import post_fields
 from wakeline.errors import InvalidArgument
 from wakeline.faces.mcp import arguments
 from wakeline.faces.mcp.arguments import AckRead, Arguments, ReadMessages
@@ -41,7 +42,7 @@ def _as(make: Callable[..., Call]) -> Callable[[Arguments], Call]:
 
 
 def _post(given: Arguments) -> Call:
-    return calls.post_fields(given.given())
+    return post_fields(given.given())
 
 
 def _read(given: ReadMessages) -> Call:
