@@ -22,7 +22,8 @@ class Plan(msgspec.Struct, frozen=True):
     posts: int  # per round, where single posts are timed
 
 
-NORMAL = Plan(rounds=9, seconds=1.5, posts=300)
+# Many short turns rather than few long ones: the speed of a shared machine changes from one second to the next.
+NORMAL = Plan(rounds=15, seconds=1.0, posts=300)
 QUICK = Plan(rounds=3, seconds=1.0, posts=200)
 
 
