@@ -52,11 +52,6 @@ def post_message(  # noqa: PLR0913 - the fields of a message
         session_id=session_id,
         wait_seconds=wait_seconds,
     )
-    return post_fields(fields)
-
-
-def post_fields(fields: dict[str, Any]) -> Call:
-    """The same of a message whose fields are in a dictionary already."""
     return Call("POST", "/v1/messages", body=fields, repeat=KEYED)
 
 

@@ -14,7 +14,6 @@ import msgspec
 
 from wakeline import calls
 from wakeline.calls import Call
-from wakeline.calls.mail import post_fields
 from wakeline.errors import InvalidArgument
 from wakeline.faces.mcp import arguments
 from wakeline.faces.mcp.arguments import AckRead, Arguments, ReadMessages
@@ -36,13 +35,17 @@ class Tool(msgspec.Struct, frozen=True):
     posts: bool = False
 
 
+_MESSAGE = calls.post_message("")
+
+
 def _as(make: Callable[..., Call]) -> Callable[[Arguments], Call]:
     """The call whose parameters are the tool's arguments."""
     return lambda given: make(**given.given())
 
 
 def _post(given: Arguments) -> Call:
-    return post_fields(given.given())
+    """The same for the one that counts, in fewer steps."""
+    return _MESSAGE.with_fields(**given.given())
 
 
 def _read(given: ReadMessages) -> Call:
