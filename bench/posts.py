@@ -37,18 +37,24 @@ class Contender:
 
 
 def measure(plan: Plan) -> list[Figure]:
+    """First beside the no-op with nobody else there: others go on syncing and tidying up after their turn is over."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="wakeline-bench-")))
         sqlite = Contender(stack.enter_context(real_server(folder / "sqlite")), plan.seconds)
-        noop = Contender(stack.enter_context(noop_server(folder / "noop")), plan.seconds)
-        contenders: dict[str, Callable[[], float]] = {"sqlite": sqlite, "no-op": noop}
+        with noop_server(folder / "noop") as server:
+            noop = Contender(server, plan.seconds)
+            alone = _take_turns(plan, {"sqlite": sqlite, "no-op": noop})
+        contenders: dict[str, Callable[[], float]] = {"sqlite": sqlite}
         for name, start in (("postgresql", _postgres), ("redis", _redis), ("nats", _nats)):
             try:
                 contenders[name] = start(stack, folder, plan.seconds)
             except (ImportError, OSError, RuntimeError) as error:
                 say(NAME, f"{name} is left out: {str(error).strip().splitlines()[-1]}")
-        measured = take_turns(NAME, plan.rounds, contenders, UNIT)
-    return _figures({name: median(values) for name, values in measured.items()}, sqlite.busy, noop.busy)
+        return [_beside_noop(alone, sqlite.busy, noop.busy), *_beside_others(_take_turns(plan, contenders))]
+
+
+def _take_turns(plan: Plan, contenders: dict[str, Callable[[], float]]) -> dict[str, float]:
+    return {name: median(values) for name, values in take_turns(NAME, plan.rounds, contenders, UNIT).items()}
 
 
 def _postgres(stack: ExitStack, folder: Path, seconds: float) -> Callable[[], float]:
@@ -70,11 +76,14 @@ def _nats(stack: ExitStack, folder: Path, seconds: float) -> Callable[[], float]
     return lambda: isolated(others.nats_rate, port, seconds)
 
 
-def _figures(rates: dict[str, float], busy: list[float], noop_busy: list[float]) -> list[Figure]:
-    ours = rates["sqlite"]
+def _beside_noop(rates: dict[str, float], busy: list[float], noop_busy: list[float]) -> Figure:
     cost = f"the load generator used {median(busy):.0%} of a core, {median(noop_busy):.0%} for the no-op"
     note = f"reference: a no-op POST on the same app, same authentication and validation; {cost}"
-    rows = [figure(f"{NAME}: HTTP on SQLite", ours, rates["no-op"], UNIT, note, at_least=0.5)]
+    return figure(f"{NAME}: HTTP on SQLite", rates["sqlite"], rates["no-op"], UNIT, note, at_least=0.5)
+
+
+def _beside_others(rates: dict[str, float]) -> list[Figure]:
+    ours, rows = rates["sqlite"], []
     if "postgresql" in rates:
         note = "reference: the same on SQLite"
         rows.append(figure(f"{NAME}: HTTP on PostgreSQL", rates["postgresql"], ours, UNIT, note, at_least=0.6))
