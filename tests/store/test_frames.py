@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from tests.store.bells import Bell, a_bell
-from tests.store.builders import agent, log_of, new_id, post, send
+from tests.store.builders import agent, log_of, new_id, open_workspace, post, send
 from tests.store.places import SqlitePlace
 from wakeline.core.appended import Appended
 from wakeline.core.guardrail import Guardrails
 from wakeline.core.packed import Packed
-from wakeline.errors import NotFound
+from wakeline.errors import Internal, NotFound
 from wakeline.flow.guard import Fired
 from wakeline.flow.plan import Planned
 from wakeline.flow.post import Accepted, Post
+from wakeline.runtime import clock
 from wakeline.store.sqlite.frames import LENGTH_BYTES, Content, Frames, pack
+from wakeline.store.sqlite.store import SqliteStore
 
 ACCEPTED = Accepted(new_id(), new_id(), 7, 2**53, 1, "epoch", Fired("LOOP_TURNS", new_id()))
 
@@ -104,3 +108,16 @@ def test_the_end_of_the_line_is_told(line: Line) -> None:
     line.ours.shutdown(socket.SHUT_WR)
     assert line.frames.receive() == []
     assert line.frames.receive() is None
+
+
+async def test_what_cannot_be_packed_is_refused_and_touches_no_other(tmp_path: Path) -> None:
+    store = await SqliteStore.open(tmp_path / "wakeline.db", clock.now, apart=True)
+    ann = agent(await open_workspace(store, "@ann", "@bob"), "@ann")
+    posts = [post(ann, "@bob") for _ in range(4)]
+    half = msgspec.structs.replace(posts[1].message, body="\ud800")  # of a character, which no face lets in
+    posts[1] = msgspec.structs.replace(posts[1], message=half)
+    answers = await asyncio.gather(*map(store.submit, posts), return_exceptions=True)
+    assert isinstance(answers[1], Internal)
+    assert [one.seq for one in answers if isinstance(one, Accepted)] == [1, 2, 3]
+    assert (await send(store, ann, "@bob")).seq == 4
+    await store.close()

@@ -33,7 +33,7 @@ from time import perf_counter
 from typing import Any
 
 from wakeline.core.store import FollowUp, Wants
-from wakeline.errors import Unavailable, WakelineError
+from wakeline.errors import Internal, Unavailable, WakelineError
 from wakeline.store.sqlite.commits import UNDER_WAY, Asked, Carried, Commits
 from wakeline.store.sqlite.connection import connect
 from wakeline.store.sqlite.frames import Frames, pack
@@ -263,13 +263,27 @@ class ProcessWriter:
         if line is None:
             return  # the next writer gets it
         if self._waiting:
-            asked, futures = zip(*self._waiting, strict=True)
-            self._waiting = []
-            self._sent.extend(futures)
-            news = None if self.follow_up is self._told_to_follow else self.follow_up
-            self._told_to_follow = self.follow_up
-            self._unsent += pack([self._clock(), int(self._wants())], [news, *asked])
+            waiting, self._waiting = self._waiting, []
+            try:
+                self._put(waiting)
+            except Exception:  # noqa: BLE001 - what cannot be packed is a bug, and must not touch the others
+                for one in waiting:
+                    self._put_alone(one)
         self._send(line)
+
+    def _put(self, waiting: Sequence[tuple[Asked, asyncio.Future[Any]]]) -> None:
+        asked, futures = zip(*waiting, strict=True)
+        news = None if self.follow_up is self._told_to_follow else self.follow_up
+        self._unsent += pack([self._clock(), int(self._wants())], [news, *asked])
+        self._told_to_follow = self.follow_up
+        self._sent.extend(futures)  # only now: whoever was not sent must not be in the line of those who are answered
+
+    def _put_alone(self, one: tuple[Asked, asyncio.Future[Any]]) -> None:
+        try:
+            self._put([one])
+        except Exception:  # noqa: BLE001 - as above, and its sender is told
+            _log.exception("a command could not be packed because of a bug")
+            settle([(one[1], Internal("INTERNAL", "The write failed because of a bug; nothing was written."))])
 
     def _send(self, line: socket.socket) -> None:
         try:

@@ -18,7 +18,7 @@ BUSY_MILLISECONDS = 5_000
 MAPPED_BYTES = (1 << 31) - 65_536
 CHECKPOINT_PAGES = 16_000
 # Of its cache a writer needs what one large batch changes.  After most commits SQLite looks through all of it for pages
-# behind the end of the file, which with 64 MB was a tenth of a post's cost.
+# behind the end of the file, which with 64 MB was a twentieth of a post's cost and more.
 READERS_KIB, WRITERS_KIB = 65_536, 8_192
 _QUICK_CHECK_BYTES = 64 * 1024 * 1024
 _LOG_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")

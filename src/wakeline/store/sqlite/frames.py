@@ -1,7 +1,7 @@
 """What a server and its writer send each other: a length, a few numbers, and objects.
 
 Both ends are the same program, and nobody else has the socket.  What travels with every post (`Packed`) is packed whole
-by its own types, the rest is pickled: that takes four times as long, and longer still when it was not done just before.
+by its own types, the rest is pickled: that takes twice as long, and longer still when it was not done just before.
 A frame says of which types its objects are, so that none needs a number of its own and none depends on another frame.
 """
 
