@@ -24,7 +24,7 @@ from wakeline.store.sqlite.connection import connect
 
 PER_THREAD = 100
 UNREAD = 10  # of the newest messages in each of the first hundred threads
-_AT_ONCE = 20_000  # rows per transaction
+_AT_ONCE = 256  # rows per transaction, as in a commit of 64 posts: pages then lie as a server would have laid them
 _BODIES = 997
 _astuple = msgspec.structs.astuple
 
@@ -130,7 +130,7 @@ class History:
         for handle in readers:
             yield (
                 "receipts",
-                Receipt(thread_id, seq, handle, self._workspace_id, log_id, 1, None, int(box), instant, read_at),
+                Receipt(handle, self._workspace_id, log_id, thread_id, seq, 1, None, int(box), instant, read_at),
             )
 
 

@@ -102,7 +102,7 @@ async def test_a_chore_between_load_and_write_is_noticed(
         MarkSeen(agent(workspace, "@bob"), (expired.message_id,)), lambda: on_another_node(postgres, sweep)
     )
     await node.submit(seen)
-    [receipt] = await node.read(ReceiptsOf(expired.thread_id, expired.seq))
+    [receipt] = await node.read(ReceiptsOf(workspace.workspace_id, expired.log_id))
     assert (receipt.box, receipt.lapsed, receipt.seen_at is not None) == (Box.LAPSED, "expired", True)
 
 

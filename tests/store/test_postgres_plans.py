@@ -81,9 +81,9 @@ async def fill(postgres: PostgresPlace) -> None:
 CROWD = """
 INSERT INTO principals SELECT {workspace}, '@a' || n, 'agent', '[]', NULL, 0, '@human', NULL
 FROM generate_series(1, 500) n;
-INSERT INTO receipts SELECT 't' || n, k, '@a' || n, {workspace}, n, 1, NULL, 1, 1, 1, NULL, NULL
+INSERT INTO receipts SELECT '@a' || n, {workspace}, 100 * n + k, 1, NULL, 1, 1, 1, NULL, NULL
 FROM generate_series(1, 500) n, generate_series(1, 50) k;
-INSERT INTO receipts VALUES ('t1', 51, '@a1', {workspace}, 1, 1, NULL, 0, NULL, NULL, NULL, NULL);
+INSERT INTO receipts VALUES ('@a1', {workspace}, 151, 1, NULL, 0, NULL, NULL, NULL, NULL);
 INSERT INTO sessions (session_id, workspace_id, handle, harness, wake_mode, replyable, capabilities, levels, presence,
   presence_source, presence_at, resumable, started_at, heartbeat_at)
 SELECT 's' || n || '.' || k, {workspace}, '@a' || n, 'tool', 'none', 1, '[]', '{{}}', 'idle', 'test', 0, 1, 0, k

@@ -168,7 +168,7 @@ async def test_every_part_of_a_message_comes_back_as_it_was_sent(store: Store, w
     assert (message.tags, message.priority, message.session_id) == ('["one","two"]', "high", "s1")
     assert (message.recipients, message.expires_at, message.kind) == ('["@bob"]', expires, "chat")
     assert (message.seq, message.log_id, message.created_at) == (answer.seq, answer.log_id, answer.created_at)
-    [receipt] = await store.read(ReceiptsOf(message.thread_id, message.seq))
+    [receipt] = await store.read(ReceiptsOf(message.workspace_id, message.log_id))
     assert (receipt, receipt.rank, receipt.box) == (found.receipt, 0, 0)
 
 

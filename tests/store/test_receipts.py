@@ -9,7 +9,7 @@ import pytest
 from tests.store.builders import HOUR, agent, human, inbox, log_of, post, send, unread
 from wakeline.core.log import Workspace
 from wakeline.core.message import Box, Receipt
-from wakeline.core.queries import InboxPage, MembersOf, MessageFor, ReceiptsOf
+from wakeline.core.queries import AllWorkspaces, InboxPage, MembersOf, MessageFor, ReceiptsOf
 from wakeline.core.store import Store
 from wakeline.errors import Conflict, NotFound
 from wakeline.flow.ack import AckMessages, AckThread, ArchiveMessages, MarkSeen
@@ -18,7 +18,8 @@ from wakeline.flow.retract import Retract
 
 
 async def receipt_of(store: Store, accepted: Accepted, recipient: str = "@bob") -> Receipt:
-    receipts = await store.read(ReceiptsOf(accepted.thread_id, accepted.seq))
+    [workspace] = await store.read(AllWorkspaces())
+    receipts = await store.read(ReceiptsOf(workspace.workspace_id, accepted.log_id))
     return next(receipt for receipt in receipts if receipt.recipient == recipient)
 
 

@@ -126,7 +126,7 @@ async def test_messages_of_closed_threads_are_forgotten_with_all_that_hangs_on_t
     assert await store.forget_closed(workspace.workspace_id, closed_before=await store.now() - HOUR) == 0
     assert await store.forget_closed(workspace.workspace_id, closed_before=await store.now() + HOUR) == 2
     assert await store.read(MessageFor(workspace.workspace_id, closed.message_id, "@bob", False)) == []
-    assert await store.read(ReceiptsOf(closed.thread_id, 1)) == []
+    assert await store.read(ReceiptsOf(workspace.workspace_id, closed.log_id)) == []
     assert await unread(store, agent(workspace, "@bob")) == 0
     needle = Search(workspace.workspace_id, ("needle",), "@human", True, None, None, 10)
     assert [found.message_id for found in await store.search(needle)] == [kept.message_id]

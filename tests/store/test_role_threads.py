@@ -118,11 +118,11 @@ INSERT INTO members SELECT thread_id, handle, 1, 0, 1, 0, NULL
 MESSAGE = """
 INSERT INTO messages (message_id, workspace_id, thread_id, seq, log_id, sender, kind, body, recipients, priority,
   wake_policy, tags, schema_version, created_at)
-VALUES ('{0}{1}', 1, '{0}', {1}, {1}, '{2}', 'chat', '{3}', '{4}', 'normal', 'silent', '[]', 1, 0);
+VALUES ('{0}{1}', 1, '{0}', {1}, {5}, '{2}', 'chat', '{3}', '{4}', 'normal', 'silent', '[]', 1, 0);
 """
 RECEIPT = """
 INSERT INTO receipts (thread_id, seq, recipient, workspace_id, log_id, rank, box)
-VALUES ('{0}', {1}, '{2}', 1, 1, 1, 0);
+VALUES ('{0}', {1}, '{2}', 1, {3}, 1, 0);
 """
 
 
@@ -132,13 +132,13 @@ async def old_database(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(migrate, "migrations", lambda engine: real(engine)[:1])
         await (await place.open()).close()
     said = [
-        MESSAGE.format("open", 1, "@ann", "asks", '["role:reviewer"]'),
-        MESSAGE.format("open", 2, "@bob", "among us", '["role:reviewer"]'),
-        MESSAGE.format("shut", 1, "@ann", "asked", '["role:reviewer"]'),
-        MESSAGE.format("plan", 1, "@ann", "a thread that only has such a title", '["@bob"]'),
-        RECEIPT.format("open", 1, "@bob"),
-        RECEIPT.format("open", 1, "@dan"),
-        RECEIPT.format("open", 2, "@dan"),
+        MESSAGE.format("open", 1, "@ann", "asks", '["role:reviewer"]', 1),
+        MESSAGE.format("open", 2, "@bob", "among us", '["role:reviewer"]', 2),
+        MESSAGE.format("shut", 1, "@ann", "asked", '["role:reviewer"]', 3),
+        MESSAGE.format("plan", 1, "@ann", "a thread that only has such a title", '["@bob"]', 4),
+        RECEIPT.format("open", 1, "@bob", 1),
+        RECEIPT.format("open", 1, "@dan", 1),
+        RECEIPT.format("open", 2, "@dan", 2),
     ]
     await change_ledger(place, LEGACY + "".join(said))
 

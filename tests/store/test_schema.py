@@ -11,9 +11,12 @@ import pytest
 from tests.store.builders import agent, open_workspace, send
 from tests.store.places import Place, PostgresPlace, SqlitePlace
 from wakeline.core.picture import Changes
+from wakeline.core.principal import PARTICIPANT, Caller, Kind
+from wakeline.core.queries import ReceiptsOf, UnreadCount
 from wakeline.errors import Unavailable
+from wakeline.flow.ack import AckThread
 from wakeline.store import migrate
-from wakeline.store.statements import ROWS
+from wakeline.store.statements import ROWS, stored
 
 Schema = dict[str, list[tuple[str, str, bool]]]  # by table: each column's name, type, and whether it may be NULL
 
@@ -98,7 +101,7 @@ async def test_tables_are_what_the_row_types_say(place: Place) -> None:
     assert set(schema) == {*TABLES.values(), *UNTYPED}
     for name, table in TABLES.items():
         columns = [column for column in schema[table] if (table, column[0]) != ("messages", "number")]
-        fields = msgspec.structs.fields(ROWS[name])
+        fields = [field for field in msgspec.structs.fields(ROWS[name]) if field.name in stored(name)]
         assert columns == [
             (field.name, "int" if "int" in str(field.type) else "str", "None" in str(field.type)) for field in fields
         ]
@@ -153,6 +156,56 @@ async def test_opening_again_changes_nothing(place: Place) -> None:
     again = await place.open()
     assert (await send(again, agent(workspace, "@ann"), "@bob")).log_id == sent.log_id + 1
     await place.close()
+
+
+# Mail of one thread in every box; the receipts stood in the order of their threads.
+MAIL = """
+INSERT INTO workspaces VALUES (1, 'default', 'e1', 0, 9, 1, 0);
+INSERT INTO principals (workspace_id, handle, kind, roles, created_at, created_by)
+  VALUES (1, '@bob', 'agent', 'participant', 0, '@human');
+INSERT INTO threads (thread_id, workspace_id, type, status, title, created_by, last_seq, created_at, updated_at)
+  VALUES ('t', 1, 'conversation', 'active', 'Mail', '@ann', 4, 0, 0);
+INSERT INTO members (thread_id, handle, workspace_id, joined_at, joined_seq, last_read_seq)
+  VALUES ('t', '@bob', 1, 0, 1, 0);
+"""
+MESSAGE = """
+INSERT INTO messages (message_id, workspace_id, thread_id, seq, log_id, sender, kind, body, recipients, priority,
+  wake_policy, tags, schema_version, created_at)
+VALUES ('m{0}', 1, 't', {0}, {1}, '@ann', 'chat', 'text', '["@bob"]', 'normal', 'silent', '[]', 1, 0);
+INSERT INTO receipts VALUES ('t', {0}, '@bob', 1, {1}, 1, NULL, {2});
+"""
+BOXES = {
+    "0, NULL, NULL, NULL, NULL": 9,
+    "1, 5, 6, NULL, NULL": 8,
+    "2, 5, 6, 7, NULL": 7,
+    "3, 5, NULL, NULL, 'expired'": 6,
+}
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+async def test_receipts_of_an_older_database_are_kept(
+    sqlite: SqlitePlace, blank: PostgresPlace, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place: Place = sqlite if engine == "sqlite" else blank
+    before = migrate.migrations(engine)[:10]
+    with monkeypatch.context() as patch:
+        patch.setattr(migrate, "migrations", lambda _: before)
+        await (await place.open()).close()
+    mail = [MESSAGE.format(seq, log_id, box) for seq, (box, log_id) in enumerate(BOXES.items(), 1)]
+    await change_ledger(place, MAIL + "".join(mail))
+    store = await place.open()
+    kept = [one for log_id in BOXES.values() for one in await store.read(ReceiptsOf(1, log_id))]
+    assert [(row.seq, row.log_id, row.box, row.seen_at, row.read_at, row.archived_at, row.lapsed) for row in kept] == [
+        (1, 9, 0, None, None, None, None),
+        (2, 8, 1, 5, 6, None, None),
+        (3, 7, 2, 5, 6, 7, None),
+        (4, 6, 3, 5, None, None, "expired"),
+    ]
+    assert await store.read(UnreadCount(1, "@bob", 1)) == [1]
+    bob = Caller(1, "default", "@bob", Kind.AGENT, PARTICIPANT)
+    assert await store.submit(AckThread(bob, "t", 4)) == 4
+    assert [row.box for log_id in (9, 7) for row in await store.read(ReceiptsOf(1, log_id))] == [1, 2]
+    assert await store.read(UnreadCount(1, "@bob", 1)) == [0]
 
 
 async def test_nodes_that_start_together_migrate_once(blank: PostgresPlace) -> None:

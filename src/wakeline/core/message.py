@@ -84,14 +84,14 @@ class Receipt(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one recipient did with one message.
 
     `box` is where it lies: that one number orders the inbox index.  `lapsed` says why a message stopped counting as
-    unread without being read.
+    unread without being read.  Thread and seq are the message's, and stored with that alone.
     """
 
-    thread_id: str
-    seq: int
     recipient: str
     workspace_id: int
     log_id: int
+    thread_id: str
+    seq: int
     rank: int
     expires_at: int | None
     box: int = 0

@@ -115,8 +115,8 @@ class MessageFor(Query[Delivered], frozen=True):
 
 
 class ReceiptsOf(Query[Receipt], frozen=True):
-    thread_id: str
-    seq: int
+    workspace_id: int
+    log_id: int
     row = Receipt
 
 

@@ -27,7 +27,7 @@ def write(picture: Picture, thread: Thread, message: Message, recipients: Sequen
     rank = RANK[message.priority]
     for handle in recipients:
         picture.put_receipt(
-            Receipt(thread.thread_id, seq, handle, thread.workspace_id, log_id, rank, message.expires_at)
+            Receipt(handle, thread.workspace_id, log_id, thread.thread_id, seq, rank, message.expires_at)
         )
     if thread.role is not None:
         note_guests(picture, thread, seq, {message.sender, *recipients})

@@ -178,7 +178,7 @@ class Messages:
         await mark_seen(self._context, caller, found)
         if not (caller.reads_everything or caller.handle == row.sender):
             return view
-        receipts = await store.read(ReceiptsOf(row.thread_id, row.seq))
+        receipts = await store.read(ReceiptsOf(row.workspace_id, row.log_id))
         return msgspec.structs.replace(view, receipts=[views.receipt(one) for one in receipts])
 
     async def retract(self, caller: Caller, message_id: str, request: wire.RetractMessage) -> wire.MessageView:

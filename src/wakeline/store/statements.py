@@ -2,7 +2,8 @@
 
 `{message}` stands for the columns of the message row in the order of its type, `{message m}` for the same with an
 alias, and `{message from item}` for the same taken out of the JSON array `item` with their types (PostgreSQL), so a
-column list is written once: in `core/`.  `{visible m}` stands for the condition in `visible.sql` about the message `m`.
+column list is written once: in `core/`.  `{receipt r of m}` takes from `m` what a receipt does not store itself.
+`{visible m}` stands for the condition in `visible.sql` about the message `m`.
 An engine's own folder wins over the shared one.
 """
 
@@ -76,7 +77,9 @@ ROWS: dict[str, type[msgspec.Struct]] = {
     "dormancy": Dormancy,
 }
 
-_columns = re.compile(r"\{(\w+)(?: (from )?(\w+))?\}")
+# What these rows do not store, because the message that they belong to does.
+_ELSEWHERE = {"receipt": frozenset({"thread_id", "seq"})}
+_columns = re.compile(r"\{(\w+)(?: (from )?(\w+))?(?: of (\w+))?\}")
 PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 
 
@@ -85,22 +88,29 @@ class Statement(msgspec.Struct, frozen=True):
     parameters: tuple[str, ...]
 
 
-def columns(name: str, alias: str | None = None) -> str:
-    prefix = f"{alias}." if alias else ""
-    return ", ".join(prefix + field for field in ROWS[name].__struct_fields__)
+def stored(name: str) -> list[str]:
+    """The columns of its table."""
+    return [field for field in ROWS[name].__struct_fields__ if field not in _ELSEWHERE.get(name, ())]
+
+
+def columns(name: str, alias: str | None = None, owner: str | None = None) -> str:
+    prefix, mine = f"{alias}." if alias else "", stored(name)
+    fields = mine if owner is None else ROWS[name].__struct_fields__
+    return ", ".join(prefix + field if field in mine else f"{owner}.{field}" for field in fields)
 
 
 def unpacked(name: str, array: str) -> str:
-    kinds = (get_args(field.type) or (field.type,) for field in msgspec.structs.fields(ROWS[name]))
-    items = (f"({array} ->> {n})::bigint" if int in kind else f"{array} ->> {n}" for n, kind in enumerate(kinds))
-    return ", ".join(items)
+    mine = stored(name)
+    fields = [(n, field) for n, field in enumerate(msgspec.structs.fields(ROWS[name])) if field.name in mine]
+    kinds = ((n, get_args(field.type) or (field.type,)) for n, field in fields)
+    return ", ".join(f"({array} ->> {n})::bigint" if int in kind else f"{array} ->> {n}" for n, kind in kinds)
 
 
 def _expand(match: re.Match[str]) -> str:
-    name, unpack, alias = match.groups()
+    name, unpack, alias, owner = match.groups()
     if name == "visible":
         return re.sub(r"\bm\.", f"{alias}.", _source("", name))
-    return unpacked(name, alias) if unpack else columns(name, alias)
+    return unpacked(name, alias) if unpack else columns(name, alias, owner)
 
 
 def _source(engine: str, name: str) -> str:

@@ -8,7 +8,8 @@ UNION
 SELECT l.log_id, r.recipient
 FROM log l
 JOIN threads t ON t.thread_id = substr(l.stream, 8) AND (t.role IS NOT NULL OR t.audience_key IS NULL)
-JOIN receipts r ON r.thread_id = t.thread_id AND r.seq = l.stream_seq
+JOIN messages m ON m.message_id = l.subject
+JOIN receipts r ON r.log_id = m.log_id AND r.workspace_id = m.workspace_id
 WHERE l.workspace_id = :workspace_id AND l.log_id > :after AND l.log_id <= :until
   AND l.kind IN ('message.posted', 'message.retracted')
 UNION

@@ -56,7 +56,9 @@ def prepare(path: Path, now: int) -> apsw.Connection:
             problems = [row[0] for row in connection.execute("PRAGMA quick_check(3)") if row[0] != "ok"]
             if problems:
                 raise Unusable("STORE_CORRUPT", f"{path} is damaged: {problems[0]}")
+        connection.pragma("temp_store", "FILE")  # what a migration sorts may be larger than memory
         apply_migrations(connection, now)
+        connection.pragma("temp_store", "MEMORY")
     return connection
 
 

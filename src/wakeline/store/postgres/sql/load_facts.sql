@@ -79,7 +79,7 @@ asked_wakes AS MATERIALIZED (
 ),
 asked_messages AS MATERIALIZED (
   SELECT * FROM messages
-  WHERE workspace_id = :workspace_id AND message_id = ANY (ARRAY(
+  WHERE workspace_id + 0 = :workspace_id AND message_id = ANY (ARRAY(
     SELECT unnest(:messages::text[] || :receipts_of::text[])
     UNION SELECT pair ->> 0 FROM jsonb_array_elements(:receipts::jsonb) AS pairs (pair)))
 ),
@@ -131,31 +131,48 @@ asked_receipts AS MATERIALIZED (
   SELECT r.*
     FROM jsonb_array_elements(:receipts::jsonb) AS pairs (pair)
     CROSS JOIN LATERAL (
-      SELECT r.* FROM messages m
-      JOIN receipts r ON r.thread_id = m.thread_id AND r.seq = m.seq AND r.recipient = pair ->> 1
-      WHERE m.message_id = pair ->> 0 AND m.workspace_id = :workspace_id
+      SELECT m.thread_id, m.seq, r.* FROM messages m
+      CROSS JOIN LATERAL (
+        SELECT * FROM receipts
+        WHERE log_id = m.log_id AND workspace_id = :workspace_id AND recipient = pair ->> 1
+        OFFSET 0) r
+      WHERE m.message_id = pair ->> 0 AND m.workspace_id + 0 = :workspace_id
       OFFSET 0) r
-  UNION SELECT r.*
+  UNION SELECT m.thread_id, m.seq, r.*
     FROM asked_messages m
-    CROSS JOIN LATERAL (SELECT * FROM receipts WHERE thread_id = m.thread_id AND seq = m.seq OFFSET 0) r
+    CROSS JOIN LATERAL (
+      SELECT * FROM receipts WHERE log_id = m.log_id AND workspace_id = :workspace_id OFFSET 0) r
     WHERE m.message_id = ANY (:receipts_of::text[])
   UNION SELECT r.*
     FROM jsonb_array_elements(:unread_until::jsonb) AS stretches (stretch)
     CROSS JOIN LATERAL (
-      SELECT r.* FROM members k
-      JOIN receipts r ON r.thread_id = k.thread_id AND r.recipient = k.handle AND r.seq > k.last_read_seq
-      WHERE k.thread_id = stretch ->> 0 AND k.handle = stretch ->> 1 AND r.seq <= (stretch ->> 2)::bigint
-        AND r.read_at IS NULL
+      SELECT m.thread_id, m.seq, r.* FROM members k
+      CROSS JOIN LATERAL (
+        SELECT thread_id, seq, log_id FROM messages
+        WHERE thread_id = k.thread_id AND seq > k.last_read_seq AND seq <= (stretch ->> 2)::bigint
+        OFFSET 0) m
+      CROSS JOIN LATERAL (
+        SELECT * FROM receipts
+        WHERE log_id = m.log_id AND workspace_id = :workspace_id AND recipient = k.handle
+        OFFSET 0) r
+      WHERE k.thread_id = stretch ->> 0 AND k.handle = stretch ->> 1 AND r.read_at IS NULL
       OFFSET 0) r
-  UNION SELECT r.*
+  UNION SELECT w.thread_id, w.seq, r.*
     FROM asked_wakes w
     CROSS JOIN LATERAL (
-      SELECT * FROM receipts WHERE thread_id = w.thread_id AND seq = w.seq AND recipient = w.handle OFFSET 0) r
+      SELECT * FROM receipts
+      WHERE log_id = w.log_id AND workspace_id = :workspace_id AND recipient = w.handle
+      OFFSET 0) r
   UNION SELECT r.*
     FROM jsonb_array_elements(:unread_until::jsonb) AS stretches (stretch)
     CROSS JOIN LATERAL (
-      SELECT r.* FROM glimpses g
-      JOIN receipts r ON r.thread_id = g.thread_id AND r.seq = g.last_seq AND r.recipient = g.handle
+      SELECT m.thread_id, m.seq, r.* FROM glimpses g
+      CROSS JOIN LATERAL (
+        SELECT thread_id, seq, log_id FROM messages WHERE thread_id = g.thread_id AND seq = g.last_seq OFFSET 0) m
+      CROSS JOIN LATERAL (
+        SELECT * FROM receipts
+        WHERE log_id = m.log_id AND workspace_id = :workspace_id AND recipient = g.handle
+        OFFSET 0) r
       WHERE g.thread_id = stretch ->> 0 AND g.handle = stretch ->> 1 AND g.last_seq <= (stretch ->> 2)::bigint
         AND g.workspace_id = :workspace_id AND r.read_at IS NULL
       OFFSET 0) r
@@ -179,7 +196,7 @@ SELECT json_build_object(
     FROM (SELECT message_id, workspace_id, thread_id, seq, log_id, sender, session_id, kind, subject, '' AS body,
       recipients, priority, wake_policy, tags, in_reply_to, idempotency_key, expires_at, supersedes, NULL AS metadata,
       schema_version, created_at, superseded_by, retracted_at, chain, answer_by, awaited FROM asked_messages) m),
-  'receipts', (SELECT coalesce(json_agg(json_build_array({receipt})), '[]') FROM asked_receipts),
+  'receipts', (SELECT coalesce(json_agg(json_build_array({receipt r of r})), '[]') FROM asked_receipts r),
   'idempotency', (SELECT coalesce(json_agg(json_build_array({idempotency i})), '[]')
     FROM jsonb_array_elements(:idempotency::jsonb) AS uses (used)
     CROSS JOIN LATERAL (

@@ -1,5 +1,6 @@
-INSERT INTO receipts ({receipt}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (thread_id, seq, recipient) DO UPDATE SET
+-- Takes a whole receipt, of which the thread and the seq stand with its message.
+INSERT INTO receipts ({receipt}) VALUES (?1, ?2, ?3, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+ON CONFLICT (log_id, workspace_id, recipient) DO UPDATE SET
   box = excluded.box,
   seen_at = coalesce(seen_at, excluded.seen_at),
   read_at = coalesce(read_at, excluded.read_at),

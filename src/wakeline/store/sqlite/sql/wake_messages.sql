@@ -7,7 +7,7 @@ SELECT
   m.recipients, m.created_at, b.session_id
 FROM log l
 CROSS JOIN messages m ON m.message_id = l.subject
-CROSS JOIN receipts r ON r.thread_id = m.thread_id AND r.seq = m.seq AND r.recipient <> m.sender
+CROSS JOIN receipts r ON r.log_id = m.log_id AND r.workspace_id = m.workspace_id AND r.recipient <> m.sender
 CROSS JOIN subscription_keys x ON x.workspace_id = l.workspace_id AND x.handle = r.recipient AND x.trigger = 'SENT_TO_ME'
   AND x.key IN (
     SELECT 'any' UNION ALL SELECT 'priority:' || m.priority UNION ALL SELECT 'sender:' || m.sender

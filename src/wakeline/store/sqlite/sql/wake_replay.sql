@@ -6,7 +6,7 @@ SELECT
 FROM subscriptions k
 CROSS JOIN log l ON l.workspace_id = k.workspace_id
 CROSS JOIN messages m ON m.message_id = l.subject
-CROSS JOIN receipts r ON r.thread_id = m.thread_id AND r.seq = m.seq AND r.recipient = k.handle
+CROSS JOIN receipts r ON r.log_id = m.log_id AND r.workspace_id = m.workspace_id AND r.recipient = k.handle
 LEFT JOIN members b ON b.thread_id = m.thread_id AND b.handle = r.recipient
 WHERE k.subscription_id = :subscription_id AND k.workspace_id = :workspace_id
   AND l.log_id > :after AND l.log_id <= :until
