@@ -23,6 +23,7 @@ import logging
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections import deque
@@ -36,7 +37,7 @@ from wakeline.core.store import FollowUp, Wants
 from wakeline.errors import Internal, Unavailable, WakelineError
 from wakeline.store.sqlite.commits import UNDER_WAY, Asked, Carried, Commits
 from wakeline.store.sqlite.connection import connect
-from wakeline.store.sqlite.frames import Frames, pack
+from wakeline.store.sqlite.frames import Content, Frames, pack
 from wakeline.store.sqlite.room import Room
 from wakeline.store.sqlite.writer import OnCommit, settle, stopping, tell
 
@@ -55,6 +56,7 @@ ENOUGH, ENOUGH_TO_BEGIN = 32, 6
 GATHER_SECONDS, EMPTY_TURN_SECONDS = 0.002, 0.00002
 # The thread that commits wants the interpreter for a moment only, and whoever it answers has waited for long.
 SWITCH_SECONDS = 0.0001
+QUIET_MICROSECONDS = 250_000  # without a frame: time to tidy up
 AGAIN_SECONDS = 1.0  # before a third writer, when the second did not even begin
 # Each subquery of a load gets a small cache of pages, and frees it.  A heap that is given back to the system every time
 # and taken again costs more than the load.
@@ -68,7 +70,8 @@ GARBAGE_THRESHOLDS = (20_000, 20, 50)
 
 def serve(line: socket.socket, commits: Commits, room: Room) -> None:
     frames = Frames(line)
-    while (waiting := frames.receive()) is not None:
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", 0, QUIET_MICROSECONDS))
+    while (waiting := _heard(frames, commits)) is not None:
         asked: list[Asked] = []
         now, whole = 0, False
         for (sent_at, wanted), (follow_up, *some) in waiting:  # none, if what came is only the beginning of one
@@ -85,6 +88,14 @@ def serve(line: socket.socket, commits: Commits, room: Room) -> None:
                 line.sendall(_answer(FINAL, carried, commits.trouble))
             commits.learn()
     commits.finish()
+
+
+def _heard(frames: Frames, commits: Commits) -> list[Content] | None:
+    while True:
+        try:
+            return frames.receive()
+        except BlockingIOError:
+            commits.tidy()
 
 
 def _answer(state: int, carried: Carried, trouble: WakelineError | None = None) -> bytes:
