@@ -50,10 +50,10 @@ BEHIND = 64
 MANY = 128  # in one transaction: then there is a next one to decide meanwhile, and its sync costs each little
 # So many are sent at once: the writer begins while the server still hears the others.  One that has nothing to do
 # begins with fewer, or all who post would wait for it together, and it for all of them.
-ENOUGH, ENOUGH_TO_BEGIN = 32, 6
+ENOUGH, ENOUGH_TO_BEGIN = 32, 8
 # Where several post at a time, the server gathers for as long as its loop finds other things to do, which may be to
-# hear the next ones: a commit of two costs nearly as much as one of six.  A turn so short has found nothing.
-GATHER_SECONDS, EMPTY_TURN_SECONDS = 0.002, 0.00002
+# hear the next ones: a commit of two costs nearly as much as one of eight.  A turn so short has found nothing.
+GATHER_SECONDS, EMPTY_TURN_SECONDS = 0.003, 0.00002
 # The thread that commits wants the interpreter for a moment only, and whoever it answers has waited for long.
 SWITCH_SECONDS = 0.0001
 QUIET_MICROSECONDS = 250_000  # without a frame: time to tidy up
