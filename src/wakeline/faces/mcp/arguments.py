@@ -36,7 +36,7 @@ class Reachable(Arguments, frozen=True):
     idempotency_key: str | None = None
 
 
-class PostMessage(Reachable, frozen=True):
+class PostMessage(Reachable, frozen=True, omit_defaults=True):  # which all are None
     priority: Priority | None = None
     wake_policy: WakePolicy | None = None
     tags: list[str] | None = None
