@@ -14,7 +14,7 @@ import msgspec
 from wakeline.core.alarm import LOOP_CHAIN, LOOP_REPEATS, LOOP_TURNS
 from wakeline.core.guardrail import Guardrails
 from wakeline.core.message import MessageKind
-from wakeline.core.principal import Kind
+from wakeline.core.principal import HUMAN, Kind
 from wakeline.core.thread import Thread
 
 # Longer texts are compared as they are, because every post pays for this.
@@ -35,7 +35,7 @@ def digest(text: str) -> str:
 
 def is_progress(sender_kind: str, message_kind: str) -> bool:
     """Does a message of this kind, from this kind of principal, show that somebody looked?"""
-    return sender_kind == Kind.HUMAN or (sender_kind == Kind.SYSTEM and message_kind == MessageKind.EVENT)
+    return sender_kind == HUMAN or (sender_kind == Kind.SYSTEM and message_kind == MessageKind.EVENT)
 
 
 def said(thread: Thread, sender: str, text: str) -> Thread:

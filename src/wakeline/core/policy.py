@@ -63,7 +63,7 @@ def visible_thread(picture: Picture, thread_id: str, caller: Caller) -> Thread:
     """The thread, if the caller may know of it.  To others it does not exist, so that ids tell nothing."""
     thread, handle = picture.threads.get(thread_id), caller.handle
     known = picture.is_member(thread_id, handle) or picture.is_guest(thread_id, handle)
-    if thread is None or not (caller.reads_everything or known):
+    if thread is None or not (known or caller.reads_everything):
         raise NotFound("THREAD_NOT_FOUND", f"There is no thread {thread_id} that {caller.handle} can see.")
     return thread
 

@@ -32,6 +32,9 @@ class Kind(StrEnum):
     SYSTEM = "system"
 
 
+AGENT, HUMAN = Kind.AGENT, Kind.HUMAN  # for those who look with every post: to look into an enumeration takes longer
+
+
 class Principal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     workspace_id: int
     handle: str
@@ -66,15 +69,15 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def is_human(self) -> bool:
-        return self.kind == Kind.HUMAN
+        return self.kind == HUMAN
 
     @property
     def reads_everything(self) -> bool:
-        return self.kind == Kind.HUMAN or self.role in (COORDINATOR, AUDITOR)
+        return self.kind == HUMAN or self.role in (COORDINATOR, AUDITOR)
 
     @property
     def manages_threads(self) -> bool:
-        return self.kind == Kind.HUMAN or self.role == COORDINATOR
+        return self.kind == HUMAN or self.role == COORDINATOR
 
 
 def parse_handle(text: str) -> Handle:

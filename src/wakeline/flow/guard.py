@@ -18,7 +18,7 @@ from wakeline.core.ids import derived
 from wakeline.core.log import THREAD_STREAM
 from wakeline.core.message import Message
 from wakeline.core.picture import Picture
-from wakeline.core.principal import SYSTEM, Caller, Kind
+from wakeline.core.principal import AGENT, SYSTEM, Caller
 from wakeline.core.thread import Status, Thread
 from wakeline.flow import entry, escalate
 
@@ -35,7 +35,7 @@ def counted(thread: Thread, caller: Caller, message: Message, heard_by: list[str
     if loop.is_progress(caller.kind, message.kind):
         moved_on = loop.moved_on(thread)
         return loop.settled(moved_on) if caller.is_human else moved_on
-    if caller.kind != Kind.AGENT or heard_by in ([], [caller.handle]):
+    if caller.kind != AGENT or heard_by in ([], [caller.handle]):
         return thread
     return loop.said(loop.moved_on(thread) if joined else thread, caller.handle, message.body)
 
@@ -43,7 +43,7 @@ def counted(thread: Thread, caller: Caller, message: Message, heard_by: list[str
 def watch(picture: Picture, caller: Caller, written: Message, hops: int, rails: Guardrails) -> Fired | None:
     """Look at the thread after a post.  `hops`: of the message's chain, if it has just grown, else 0."""
     thread = picture.threads[written.thread_id]
-    if caller.kind != Kind.AGENT or thread.status == Status.BLOCKED:
+    if caller.kind != AGENT or thread.status == Status.BLOCKED:
         return None
     code = loop.verdict(thread, hops, rails)
     return None if code is None else fire(picture, Alarm(code, thread, written), rails)
@@ -51,7 +51,7 @@ def watch(picture: Picture, caller: Caller, written: Message, hops: int, rails: 
 
 def status_changed(thread: Thread, status: str, caller: Caller) -> Thread:
     """The thread with its counters before its status becomes this one.  A human, or ending an escalation, settles."""
-    if caller.kind != Kind.AGENT or thread.escalation_owner is not None:
+    if caller.kind != AGENT or thread.escalation_owner is not None:
         return loop.settled(loop.moved_on(thread))
     return loop.changed(thread, status, caller.handle) if status != thread.status else thread
 
@@ -59,7 +59,7 @@ def status_changed(thread: Thread, status: str, caller: Caller) -> Thread:
 def watch_status(picture: Picture, caller: Caller, written: Message, rails: Guardrails) -> Fired | None:
     """Look at the thread after a change of its status, which this entry tells."""
     thread = picture.threads[written.thread_id]
-    if caller.kind != Kind.AGENT or thread.status == Status.CLOSED or not loop.is_contradictory(thread, rails):
+    if caller.kind != AGENT or thread.status == Status.CLOSED or not loop.is_contradictory(thread, rails):
         return None
     return fire(picture, Alarm(alarm.CONTRADICTORY_STATUS, thread, written), rails)
 

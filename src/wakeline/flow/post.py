@@ -14,7 +14,7 @@ from wakeline.core.ids import derived
 from wakeline.core.message import Audience, Message, audience_key, is_standing
 from wakeline.core.packed import Packed
 from wakeline.core.picture import Needs, Picture
-from wakeline.core.principal import SYSTEM, Caller, Kind
+from wakeline.core.principal import AGENT, HUMAN, SYSTEM, Caller
 from wakeline.core.thread import Status, Thread, ThreadType
 from wakeline.errors import Conflict, Forbidden, InvalidArgument, NotFound, WakelineError
 from wakeline.flow import ask, attend, belong, chase, entry, escalate, guard, once, tell, trace
@@ -83,7 +83,7 @@ class Post(Packed, frozen=True):
             needs.sessions.add(message.session_id)
         needs.workflows_of.update(self.reached)
         needs.waits |= self.wait > 0
-        if self.caller.kind == Kind.AGENT:
+        if self.caller.kind == AGENT:
             escalate.needs(needs)  # whom a guard would call
         if self.audience is not None:
             self._needs_of(self.audience, needs)
@@ -91,7 +91,7 @@ class Post(Packed, frozen=True):
     def _needs_of(self, audience: Audience, needs: Needs) -> None:
         needs.handles.update(audience.handles)
         needs.sessions.update(session_id for _, session_id in audience.sessions)
-        if self.caller.kind == Kind.HUMAN:
+        if self.caller.kind == HUMAN:
             needs.workflows_of.update(audience.handles)
         if audience.role is not None:
             needs.roles.add(audience.role)
@@ -165,7 +165,9 @@ class Post(Packed, frozen=True):
         # Mail to oneself is an address, not an echo: only who names themselves gets their own message.
         named = self.audience is not None and self.audience.is_direct
         wanted = [handle for handle in chosen if handle != sender or named]
-        recipients = [handle for handle in wanted if not picture.is_blocked(handle, sender)]
+        recipients = wanted
+        if picture.blocks:
+            recipients = [handle for handle in wanted if not picture.is_blocked(handle, sender)]
         if (named and len(recipients) < len(wanted)) or (wanted and not recipients):
             raise Forbidden("BLOCKED", f"A recipient has blocked {sender}.", rule="block")
         direct = named or (self.audience is None and (replied is not None or not is_standing(thread.audience_key)))
@@ -175,9 +177,10 @@ class Post(Packed, frozen=True):
         sender, thread = self.caller.handle, picture.threads.get(thread_id)
         # Who is outside a role answers what they can see in its thread, and nothing else.
         answers = replied is not None and replied.thread_id == thread_id
-        if thread is None or thread.role is None or not answers:
+        known = thread is not None and (picture.is_member(thread_id, sender) or (answers and thread.role is not None))
+        if thread is None or not known:
             thread = policy.visible_thread(picture, thread_id, self.caller)
-            if not (picture.is_member(thread_id, sender) or self.caller.manages_threads):
+            if not self.caller.manages_threads:
                 hint = f"Write to role:{thread.role}, or reply to a message there." if thread.role is not None else None
                 text = f"{sender} is not a member of this thread."
                 raise Forbidden("NOT_A_MEMBER", text, hint, rule="membership")
@@ -292,7 +295,7 @@ class Post(Packed, frozen=True):
         chase.answered(picture, written)
         if superseded is not None:
             entry.lapse(picture, _replace(superseded, superseded_by=written.message_id), "superseded")
-        if self.caller.kind == Kind.HUMAN and route.direct:
+        if self.caller.kind == HUMAN and route.direct:
             tell.coordinators(picture, written, route.recipients)
         fired = guard.watch(picture, self.caller, written, hops, rails)
         return self._answer(picture, written, fired)

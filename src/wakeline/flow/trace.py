@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from wakeline.core import chain
 from wakeline.core.message import Message
 from wakeline.core.picture import Picture
-from wakeline.core.principal import Caller, Kind
+from wakeline.core.principal import AGENT, Caller
 from wakeline.core.records import Cause
 
 Traced = tuple[str | None, int]  # the chain as it is stored, and its length if it has just grown, else 0
@@ -16,14 +16,14 @@ Traced = tuple[str | None, int]  # the chain as it is stored, and its length if 
 def take_up(picture: Picture, caller: Caller, messages: Iterable[Message]) -> None:
     """The newest of these that somebody else sent is what the caller's next message comes from."""
     theirs = [message for message in messages if message.sender != caller.handle]
-    if theirs and caller.kind == Kind.AGENT:
+    if theirs and caller.kind == AGENT:
         newest = max(theirs, key=lambda message: message.log_id)
         _put(picture, caller, newest.message_id, newest.thread_id, chain.of(newest))
 
 
 def start_anew(picture: Picture, caller: Caller, entry: Message) -> None:
     """The caller moved something on: what it says next comes from that, not from what it took up before."""
-    if caller.kind == Kind.AGENT:
+    if caller.kind == AGENT:
         _put(picture, caller, entry.message_id, entry.thread_id, chain.of(entry))
 
 
@@ -38,7 +38,7 @@ def chain_of(picture: Picture, caller: Caller, message: Message, thread_id: str,
     A reply comes from what it answers.  Anything else comes from what the sender last took up, if that is recent.  What
     a human or the system says begins anew.
     """
-    if caller.kind != Kind.AGENT:
+    if caller.kind != AGENT:
         return None, 0
     if message.in_reply_to is not None:
         replied = picture.messages[message.in_reply_to]
