@@ -64,7 +64,7 @@ class Messages:
         if request.kind == "system" and not caller.is_human:
             raise Forbidden("ROLE_FORBIDDEN", "Only the system writes entries of kind 'system'.", rule="kind")
         to = [] if isinstance(request.to, UnsetType) else [request.to] if isinstance(request.to, str) else request.to
-        # In their order: by their names, so many would take longer than all the rest of this.
+        # In their order: so many by their names would take a third of the time of all this.
         message = Message(
             self._context.new_id(),
             caller.workspace_id,
