@@ -177,8 +177,7 @@ class Post(Packed, frozen=True):
         sender, thread = self.caller.handle, picture.threads.get(thread_id)
         # Who is outside a role answers what they can see in its thread, and nothing else.
         answers = replied is not None and replied.thread_id == thread_id
-        known = thread is not None and (picture.is_member(thread_id, sender) or (answers and thread.role is not None))
-        if thread is None or not known:
+        if thread is None or not (picture.is_member(thread_id, sender) or (answers and thread.role is not None)):
             thread = policy.visible_thread(picture, thread_id, self.caller)
             if not self.caller.manages_threads:
                 hint = f"Write to role:{thread.role}, or reply to a message there." if thread.role is not None else None
