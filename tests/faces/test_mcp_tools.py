@@ -60,6 +60,27 @@ async def test_a_message_arrives_and_is_read_and_acknowledged(client: Speaker, a
     assert alice.unread() == []
 
 
+async def test_each_field_of_a_message_arrives_in_its_place_and_null_is_not_given(client: Speaker, bob: Actor) -> None:
+    first = await use(client, "post_message", body="first", to=[bob.handle], subject=None, tags=None, metadata=None)
+    plain = bob.get(f"/v1/messages/{first['message_id']}")
+    assert (plain["subject"], plain["tags"], plain["metadata"], plain["priority"]) == (None, [], None, "normal")
+    said = {
+        "body": "second",
+        "subject": "s",
+        "in_reply_to": first["message_id"],
+        "supersedes": first["message_id"],
+        "priority": "high",
+        "wake_policy": "silent",
+        "tags": ["a", "b"],
+        "expires_at": "2099-01-02T03:04:05Z",
+        "metadata": {"n": 1},
+    }
+    posted = await use(client, "post_message", **said, to=[bob.handle], idempotency_key="k")
+    message = bob.get(f"/v1/messages/{posted['message_id']}")
+    assert {name: message[name] for name in said} == said
+    assert await use(client, "post_message", **said, to=[bob.handle], idempotency_key="k") == posted
+
+
 async def test_a_thread_is_opened_read_summarised_and_resolved(client: Speaker, bob: Actor) -> None:
     thread = await use(client, "create_thread", title="plan", members=[bob.handle])
     thread_id = thread["thread_id"]
