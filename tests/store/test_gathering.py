@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.builders import agent, open_workspace, send
+from tests.store.builders import agent, send
 from wakeline.core.log import Workspace
 from wakeline.runtime import clock
 from wakeline.store.sqlite.apart import EMPTY_TURN_SECONDS
@@ -25,11 +25,6 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     made = await SqliteStore.open(tmp_path / "wakeline.db", clock.now, apart=True)
     yield made
     await made.close()
-
-
-@pytest.fixture
-async def workspace(store: SqliteStore) -> Workspace:
-    return await open_workspace(store, "@ann", "@bob")
 
 
 @pytest.fixture

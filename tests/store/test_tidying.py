@@ -36,11 +36,6 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     await made.close()
 
 
-@pytest.fixture
-async def workspace(store: SqliteStore) -> Workspace:
-    return await open_workspace(store, "@ann", "@bob")
-
-
 def frames(database: Path) -> tuple[int, int]:
     """How many frames the log holds, and how many of them are in the database: as the file of its index says it."""
     index = database.with_name(f"{database.name}-shm").read_bytes()
