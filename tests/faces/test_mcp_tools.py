@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.faces.http_calls import NOWHERE, Actor, new_agent
+from tests.faces.http_calls import NOWHERE, Actor, new_agent, new_name, operator
 from tests.faces.mcp_calls import ERAS, Speaker, connected, refused, text_of, use
 from wakeline.faces.mcp import schemas
 from wakeline.faces.mcp.tools import TOOLS
@@ -58,6 +58,38 @@ async def test_a_message_arrives_and_is_read_and_acknowledged(client: Speaker, a
     assert [one["body"] for one in inbox["messages"]] == ["hello yourself"]
     assert await use(client, "ack_read", message_ids=[inbox["messages"][0]["message_id"]]) == {"acked": 1, "unread": 0}
     assert alice.unread() == []
+
+
+async def test_of_many_posts_at_once_each_gets_its_own_answer(
+    client: Speaker, node: ServerProcess, alice: Actor, bob: Actor
+) -> None:
+    carol, nobody = new_agent(node, "carol"), new_name("nobody")
+    carol.post("/v1/blocks", blocked=alice.handle)
+    given: list[dict[str, Any]] = [
+        {"body": "hello", "to": [bob.handle]},
+        {"body": "hello", "to": [nobody]},
+        {"body": "hello", "to": [carol.handle]},
+        {"body": "hello", "to": [bob.handle], "colour": "red"},
+        {"body": "hello", "to": [bob.handle], "expires_at": "soon"},
+    ]
+    asked = [{**one, "body": f"{one['body']} {number}"} for number, one in enumerate(given * 8)]
+    async with connected(client.actor, client.era) as connection:
+        results = await asyncio.gather(*(connection.call_tool("post_message", one) for one in asked))
+    answers = [result.structured_content or {} for result in results]
+    codes = [answer["error"]["code"] if "error" in answer else None for answer in answers]
+    assert codes == [None, "RECIPIENT_UNKNOWN", "BLOCKED", "INVALID_ARGUMENT", "INVALID_ARGUMENT"] * 8
+    sent = {one["message_id"]: one["body"] for one in bob.mail()}
+    assert sent == {answer["message_id"]: one["body"] for answer, one in zip(answers[::5], asked[::5], strict=True)}
+    human = operator(node)
+    letters = human.get("/v1/dead-letters", sender=alice.handle)["dead_letters"]
+    kept = {letter["dead_letter_id"]: json.loads(letter["payload"])["body"] for letter in letters}
+    assert kept == {
+        answer["error"]["details"]["dead_letter_id"]: one["body"]
+        for answer, one in zip(answers[1::5], asked[1::5], strict=True)
+    }
+    refusals = [one for one in human.get("/v1/refusals")["refusals"] if one["handle"] == alice.handle]
+    assert {one["rule"] for one in refusals} == {"block"}
+    assert sum(one["count"] for one in refusals) == 8  # in one minute, or in two
 
 
 async def test_each_field_of_a_message_arrives_in_its_place_and_null_is_not_given(client: Speaker, bob: Actor) -> None:

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.store.builders import agent, send
+from tests.store.builders import agent, inbox, post, send
 from wakeline.core.log import Workspace
+from wakeline.errors import InvalidArgument, Unavailable
+from wakeline.flow.post import Accepted, Post
 from wakeline.runtime import clock
-from wakeline.store.sqlite.apart import EMPTY_TURN_SECONDS
+from wakeline.store.sqlite.apart import EMPTY_TURN_SECONDS, ProcessWriter
 from wakeline.store.sqlite.store import SqliteStore
 
 PATIENCE_SECONDS = 30
 POSTERS, POSTS = 3, 20
 APART_SECONDS = 0.0003
+REFUSED, BROKEN = (0, 7, 19), (3, 8)
 
 
 @pytest.fixture
@@ -73,3 +79,52 @@ async def test_what_was_gathered_when_the_store_closes_is_written(store: SqliteS
     await asyncio.sleep(0)
     await store.close()
     assert len({(await one).log_id for one in (first, *others)}) == 1 + POSTERS
+
+
+async def test_a_command_is_made_once_and_what_making_it_raises_is_its_own(
+    store: SqliteStore, workspace: Workspace
+) -> None:
+    ann, made = agent(workspace, "@ann"), []
+
+    def making(number: int) -> Callable[[], Post]:
+        def make() -> Post:
+            made.append(number)
+            if number in REFUSED:
+                raise InvalidArgument("INVALID_ARGUMENT", f"number {number}")
+            if number in BROKEN:
+                raise KeyError(number)
+            return post(ann, "@bob", f"number {number}")
+
+        return make
+
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        answers = await asyncio.gather(*map(store.submit, map(making, range(POSTS))), return_exceptions=True)
+    assert made == list(range(POSTS))
+    assert [str(answers[number]) for number in REFUSED] == [f"number {number}" for number in REFUSED]
+    assert all(isinstance(answers[number], KeyError) for number in BROKEN)
+    written = [number for number in made if number not in (*REFUSED, *BROKEN)]
+    assert all(isinstance(answers[number], Accepted) for number in written)
+    mail = await inbox(store, agent(workspace, "@bob"))
+    assert [one.message.body for one in mail] == [f"number {number}" for number in written]
+
+
+async def test_what_was_not_made_when_the_writer_died_goes_to_the_next_one(
+    store: SqliteStore, workspace: Workspace
+) -> None:
+    ann = agent(workspace, "@ann")
+    await send(store, ann, "@bob", "before")
+    writer = store._writer  # noqa: SLF001 - whose process is to be killed
+    assert isinstance(writer, ProcessWriter)
+    os.kill(writer.pid, signal.SIGKILL)
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        making = [partial(post, ann, "@bob", f"number {number}") for number in range(POSTS)]
+        answers = await asyncio.gather(*map(store.submit, making), return_exceptions=True)
+        bodies = [one.message.body for one in await inbox(store, agent(workspace, "@bob"))]
+    for number, answer in enumerate(answers):
+        if isinstance(answer, Accepted):
+            assert bodies.count(f"number {number}") == 1
+        else:
+            assert isinstance(answer, Unavailable)
+            assert answer.details["outcome"] == "unknown"
+            assert bodies.count(f"number {number}") <= 1
+    assert isinstance(await store.submit(partial(post, ann, "@bob", "after")), Accepted)

@@ -36,12 +36,27 @@ from wakeline.core.thread import Status
 from wakeline.errors import Conflict, Forbidden, NotFound, RateLimited, WakelineError
 from wakeline.flow.convene import AddMembers, ChangeStatus, CreateThread, RemoveMembers
 from wakeline.flow.enrol import AddPrincipal, ChangePrincipal
+from wakeline.flow.post import Post
 
 FIRST = "\uffff"  # before the first page of a list that runs backwards
 
 
 async def bodies(store: Store, handle: str, workspace: Workspace) -> list[str]:
     return [found.message.body for found in await inbox(store, agent(workspace, handle))]
+
+
+async def test_what_makes_a_command_may_be_submitted_in_its_place(store: Store, workspace: Workspace) -> None:
+    ann, bob = agent(workspace, "@ann"), agent(workspace, "@bob")
+    accepted = await store.submit(lambda: post(ann, "@bob", "made later"))
+    [received] = await inbox(store, bob)
+    assert (received.message.message_id, received.message.body) == (accepted.message_id, "made later")
+
+    def refuse() -> Post:
+        raise NotFound("NOT_FOUND", "There is nothing to send.")
+
+    with pytest.raises(NotFound, match="nothing to send"):
+        await store.submit(refuse)
+    assert await unread(store, bob) == 1
 
 
 async def test_a_direct_message_reaches_its_recipients_and_nobody_else(store: Store, workspace: Workspace) -> None:

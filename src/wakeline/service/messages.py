@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import msgspec
@@ -19,7 +20,7 @@ from wakeline.errors import Forbidden, NotFound, Unavailable, WakelineError
 from wakeline.flow.ack import MarkSeen
 from wakeline.flow.ask import EndWait
 from wakeline.flow.bury import Bury
-from wakeline.flow.post import Post, is_undeliverable
+from wakeline.flow.post import Accepted, Post, is_undeliverable
 from wakeline.flow.retract import Retract
 from wakeline.service import views
 from wakeline.service.context import Context, check_claims, check_sender, digest, to_instant
@@ -40,14 +41,20 @@ class Messages:
                 command = await self._with_members(command, request)
             accepted = await self._context.store.submit(command)
         except WakelineError as refusal:
-            if is_undeliverable(refusal):
-                await self._bury(caller, request, refusal)
+            await self.bury(caller, lambda: request, refusal)
             raise
         posted = views.posted(accepted)
         if request.wait_seconds <= 0:
             return posted
         reply = await self._wait_for_reply(caller, posted.message_id, request.wait_seconds)
         return msgspec.structs.replace(posted, reply=reply)
+
+    def begin(self, caller: Caller, read: Callable[[], wire.PostMessage]) -> Awaitable[Accepted]:
+        """Post for an agent who does not wait for a reply.  The request is read when it is sent on, see `Store.submit`.
+
+        What was refused is for the caller to `bury`.
+        """
+        return self._context.store.submit(lambda: self.validate(caller, read()))
 
     async def send(self, caller: Caller, request: wire.PostMessage) -> wire.Posted:
         """Post, without keeping what cannot be brought anywhere, and without waiting."""
@@ -118,11 +125,14 @@ class Messages:
             thread_id = found[0].message.thread_id if found else ""
         return tuple(member.handle for member in await store.read(MembersOf(thread_id)))
 
-    async def _bury(self, caller: Caller, request: wire.PostMessage, refusal: WakelineError) -> None:
+    async def bury(self, caller: Caller, read: Callable[[], wire.PostMessage], refusal: WakelineError) -> None:
+        """Keep what cannot be brought anywhere; the refusal then tells where."""
+        if not is_undeliverable(refusal):
+            return
         rails = self._context.rails
-        payload = _encode(request).decode()
+        payload = _encode(read()).decode()
         if len(payload.encode()) > rails.dead_letter_bytes or not rails.dead_letters_per_sender:
-            return  # the refusal then names no dead letter
+            return
         letter = DeadLetter(
             self._context.new_id(), caller.workspace_id, caller.handle, refusal.code, refusal.message, payload, 0
         )

@@ -26,8 +26,8 @@ from wakeline.faces.http.connection import Connection
 from wakeline.faces.http.parsing import Receive
 from wakeline.faces.http.routing import Router
 from wakeline.faces.mcp.acting import Acting, names_session
-from wakeline.faces.mcp.backend import Backend, InProcess
-from wakeline.faces.mcp.tools import BY_NAME
+from wakeline.faces.mcp.backend import InProcess
+from wakeline.faces.mcp.tools import BY_NAME, Tool
 from wakeline.service import Caller, Services
 
 if TYPE_CHECKING:
@@ -109,14 +109,18 @@ class Mount:
 
     # -- what the server asks of its transport ------------------------------------------------------------------------
 
-    def backend(self, ctx: Context) -> Backend:
+    def backend(self, ctx: Context) -> InProcess:
         request: Any = ctx.request
-        backend: Backend = request.scope[BACKEND]
+        backend: InProcess = request.scope[BACKEND]
         return backend
 
-    def post(self, ctx: Context, call: Call) -> Awaitable[Any]:
+    def post(self, ctx: Context, tool: Tool, asked: Callable[[], Call]) -> Awaitable[Any]:
         backend = self.backend(ctx)
-        return Acting().post(call, ctx.meta, backend) if names_session(ctx.meta) else backend.send(call)
+        if names_session(ctx.meta):
+            return Acting().post(asked(), ctx.meta, backend)
+        if tool.slow or backend.caller.is_human:  # who waits for a reply, or reaches those who are in a thread
+            return backend.send(asked())
+        return backend.post(asked)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> Callable[[], object]:
         assert self._group is not None  # noqa: S101 - nothing is served before `run` has made it

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Protocol
 
 import mcp_types as types
@@ -38,8 +39,11 @@ class Face(Protocol):
     def backend(self, ctx: Context) -> Backend:
         """The way to the services for whoever sent this request."""
 
-    def post(self, ctx: Context, call: Call) -> Awaitable[Any]:
-        """Send what writes into a thread, in the name of the session that it comes from if that is known."""
+    def post(self, ctx: Context, tool: Tool, asked: Callable[[], Call]) -> Awaitable[Any]:
+        """Send what writes into a thread, in the name of the session that it comes from if that is known.
+
+        `asked` says what, or refuses the arguments.
+        """
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> Callable[[], object]:
         """Run beside the requests; answers how to stop it."""
@@ -67,8 +71,8 @@ class Wakeline:
         if tool is None:
             raise MCPError(types.INVALID_PARAMS, f"There is no tool {params.name[:80]!r}.")
         try:
-            call = tool.call(parse(tool, params.arguments or {}))
-            answer = self._face.post(ctx, call) if tool.posts else self._face.backend(ctx).send(call)
+            asked = partial(_asked, tool, params.arguments or {})
+            answer = self._face.post(ctx, tool, asked) if tool.posts else self._face.backend(ctx).send(asked())
             return results.success(tool, await answer)
         except WakelineError as error:
             return results.failure(error)
@@ -188,12 +192,13 @@ def _nothing_to_validate(_name: str) -> None:
     """No tool of ours takes arguments from headers.  Looking for them cost a fifth of a call."""
 
 
-def parse(tool: Tool, given: dict[str, Any]) -> Any:
+def _asked(tool: Tool, given: dict[str, Any]) -> Call:
     try:
-        return msgspec.convert(given, tool.takes)
+        taken = msgspec.convert(given, tool.takes)
     except msgspec.ValidationError as error:
         hint = f"The input schema of {tool.name} says what it takes."
         raise InvalidArgument("INVALID_ARGUMENT", f"The arguments are not as described: {error}.", hint) from error
+    return tool.call(taken)
 
 
 @asynccontextmanager

@@ -13,6 +13,7 @@ from wakeline.faces.mcp import sessions
 from wakeline.faces.mcp.acting import Acting
 from wakeline.faces.mcp.backend import Backend
 from wakeline.faces.mcp.server import Context, Unlisted, build
+from wakeline.faces.mcp.tools import Tool
 
 
 class Pipe:
@@ -26,8 +27,8 @@ class Pipe:
     def backend(self, ctx: Context) -> Backend:
         return self._backend
 
-    def post(self, ctx: Context, call: Call) -> Awaitable[Any]:
-        return self._acting.post(call, ctx.meta, self._backend)
+    def post(self, ctx: Context, tool: Tool, asked: Callable[[], Call]) -> Awaitable[Any]:
+        return self._acting.post(asked(), ctx.meta, self._backend)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> Callable[[], object]:
         return self._group.create_task(work).cancel

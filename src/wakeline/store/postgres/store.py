@@ -10,7 +10,7 @@ import msgspec
 
 from wakeline.core.message import Message
 from wakeline.core.queries import Query
-from wakeline.core.store import Command, Doorbell, FollowUp, Hear, HearFollowed, Search, Wants
+from wakeline.core.store import Command, Doorbell, FollowUp, Hear, HearFollowed, Making, Search, Wants
 from wakeline.errors import WakelineError
 from wakeline.store import statements
 from wakeline.store.chores import Chores, Step
@@ -71,8 +71,8 @@ class PostgresStore(Chores):
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    async def submit(self, command: Command[A]) -> A:
-        answer: A = await self._writer.submit(command)
+    async def submit(self, command: Command[A] | Making[A]) -> A:
+        answer: A = await self._writer.submit(command() if callable(command) else command)
         return answer
 
     async def transact(self, steps: Sequence[Step]) -> list[int]:

@@ -27,13 +27,13 @@ import struct
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from wakeline.core.store import FollowUp, Wants
+from wakeline.core.store import FollowUp, Making, Wants
 from wakeline.errors import Internal, Unavailable, WakelineError
 from wakeline.store.sqlite.commits import UNDER_WAY, Asked, Carried, Commits
 from wakeline.store.sqlite.connection import connect
@@ -42,6 +42,8 @@ from wakeline.store.sqlite.room import Room
 from wakeline.store.sqlite.writer import OnCommit, settle, stopping, tell
 
 _log = logging.getLogger(__name__)
+
+Waiting = tuple[Asked | Making[Any], asyncio.Future[Any]]
 
 BUFFER_BYTES = 1 << 20
 DRAFT, HOLDS, FINAL = range(3)  # an answer before its commit, the word that it holds, and one that was not drafted
@@ -161,7 +163,7 @@ class ProcessWriter:
         self._wants = wants
         self._on_draft = on_draft
         self._loop = asyncio.get_running_loop()
-        self._waiting: list[tuple[Asked, asyncio.Future[Any]]] = []  # not sent yet
+        self._waiting: list[Waiting] = []  # not sent yet
         self._sent: deque[asyncio.Future[Any]] = deque()  # in the order in which they will be answered
         self._unsent = bytearray()  # what the socket did not take
         self._stuck = False  # are we called when it takes more?
@@ -181,7 +183,7 @@ class ProcessWriter:
     def pid(self) -> int:
         return self._process.pid
 
-    def submit(self, asked: Asked) -> asyncio.Future[Any]:
+    def submit(self, asked: Asked | Making[Any]) -> asyncio.Future[Any]:
         if self._closed:
             raise stopping()
         if self._line is None and self.trouble is not None:  # nobody waits for a writer that does not come
@@ -273,12 +275,13 @@ class ProcessWriter:
         line = self._line
         if line is None:
             return  # the next writer gets it
-        if self._waiting:
-            waiting, self._waiting = self._waiting, []
+        waiting, self._waiting = self._waiting, []
+        made = list(_made(waiting))
+        if made:
             try:
-                self._put(waiting)
+                self._put(made)
             except Exception:  # noqa: BLE001 - what cannot be packed is a bug, and must not touch the others
-                for one in waiting:
+                for one in made:
                     self._put_alone(one)
         self._send(line)
 
@@ -331,6 +334,18 @@ class ProcessWriter:
             else:
                 self.trouble, self._has_answered = trouble, True
                 tell(self._on_commit, self._draft, [self._sent.popleft() for _ in outcomes])
+
+
+def _made(waiting: Sequence[Waiting]) -> Iterator[tuple[Asked, asyncio.Future[Any]]]:
+    """What makes a command is called here, for one after the other; whoever submitted it hears what it raises."""
+    for asked, future in waiting:
+        try:
+            made = asked() if callable(asked) else asked
+        except Exception as error:  # noqa: BLE001 - it is theirs, and must not touch the others
+            if not future.done():
+                future.set_exception(error)
+        else:
+            yield made, future
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import apsw
 from wakeline.core.appended import Appended
 from wakeline.core.message import Message
 from wakeline.core.queries import Query
-from wakeline.core.store import Command, Doorbell, FollowUp, Hear, HearFollowed, Search, Wants
+from wakeline.core.store import Command, Doorbell, FollowUp, Hear, HearFollowed, Making, Search, Wants
 from wakeline.errors import WakelineError
 from wakeline.store.chores import Chores, Step
 from wakeline.store.sqlite.apart import ProcessWriter
@@ -59,7 +59,7 @@ class SqliteStore(Chores):
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    def submit(self, command: Command[A]) -> asyncio.Future[A]:
+    def submit(self, command: Command[A] | Making[A]) -> asyncio.Future[A]:
         return self._writer.submit(command)
 
     async def transact(self, steps: Sequence[Step]) -> list[int]:

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import apsw
 
 from wakeline.core.appended import Appended
-from wakeline.core.store import FollowUp, Wants
+from wakeline.core.store import FollowUp, Making, Wants
 from wakeline.errors import Unavailable, WakelineError
 from wakeline.store.sqlite.commits import MAX_BATCH, Asked, Carried, Commits
 
@@ -34,7 +34,7 @@ class Writer(Protocol):
         """Why the last write failed; None once one succeeds."""
         ...
 
-    def submit(self, asked: Asked) -> asyncio.Future[Any]: ...
+    def submit(self, asked: Asked | Making[Any]) -> asyncio.Future[Any]: ...
 
     async def close(self) -> None:
         """Everything that was accepted is finished first."""
@@ -84,11 +84,11 @@ class ThreadWriter:
     def trouble(self) -> WakelineError | None:
         return self._commits.trouble
 
-    def submit(self, asked: Asked) -> asyncio.Future[Any]:
+    def submit(self, asked: Asked | Making[Any]) -> asyncio.Future[Any]:
         if self._closed:
             raise stopping()
         future = self._loop.create_future()
-        self._queue.put((asked, future))
+        self._queue.put((asked() if callable(asked) else asked, future))
         return future
 
     async def close(self) -> None:
