@@ -26,7 +26,7 @@ _META = {
 
 
 def request(token: str, body: dict[str, Any], **headers: str) -> bytes:
-    content = json.dumps({"jsonrpc": "2.0", "id": 1, **body}).encode()
+    content = json.dumps({"jsonrpc": "2.0", **body}).encode()
     lines = {
         "Host": "localhost",
         "Authorization": f"Bearer {token}",
@@ -40,23 +40,32 @@ def request(token: str, body: dict[str, Any], **headers: str) -> bytes:
 
 
 def open_session(server: ServerProcess, token: str) -> str:
-    """A session of the handshake era."""
+    """A session of the handshake era, with its handshake complete: from then on hints for its agent are looked at."""
     params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
+    answer = exchange(server, request(token, {"id": 1, "method": "initialize", "params": params}))
+    head = answer.partition(b"\r\n\r\n")[0].decode().lower()
+    session = head.partition("mcp-session-id: ")[2].partition("\r\n")[0]
+    exchange(server, request(token, {"method": "notifications/initialized"}, Mcp_Session_Id=session))
+    return session
+
+
+def exchange(server: ServerProcess, asked: bytes) -> bytes:
     connection = load.connect(port_of(server))
-    connection.sendall(request(token, {"method": "initialize", "params": params}))
+    connection.sendall(asked)
     answer = connection.recv(65_536)
     while not load.is_whole(answer):
         answer += connection.recv(65_536)
     connection.close()
-    head = answer.partition(b"\r\n\r\n")[0].decode().lower()
-    return head.partition("mcp-session-id: ")[2].partition("\r\n")[0]
+    return answer
 
 
 class Contender:
-    """Sixteen agents that call one tool, each over a connection of its own."""
+    """Sixteen agents that call one tool, each over a connection of its own, and in the older era in its one session."""
 
-    def __init__(self, server: ServerProcess, era: str, tool: str, seconds: float, agents: list[Any]) -> None:
-        self._server, self._seconds = server, seconds
+    def __init__(
+        self, server: ServerProcess, era: str, tool: str, seconds: float, agents: list[Any], sessions: dict[str, str]
+    ) -> None:
+        self._server, self._seconds, self._sessions = server, seconds, sessions
         self._session, self._reader = Session(server), agents[0].token
         self._requests = [[self._request(era, tool, agent, agents[number - 1])] for number, agent in enumerate(agents)]
 
@@ -65,9 +74,10 @@ class Contender:
         params: dict[str, Any] = {"name": tool, "arguments": arguments}
         if era == STATELESS:
             headers = {"MCP_Protocol_Version": era, "Mcp_Method": "tools/call", "Mcp_Name": tool}
-            return request(agent.token, {"method": "tools/call", "params": {**params, "_meta": _META}}, **headers)
-        session = open_session(self._server, agent.token)
-        return request(agent.token, {"method": "tools/call", "params": params}, Mcp_Session_Id=session)
+            call = {"id": 1, "method": "tools/call", "params": {**params, "_meta": _META}}
+            return request(agent.token, call, **headers)
+        call = {"id": 1, "method": "tools/call", "params": params}
+        return request(agent.token, call, Mcp_Session_Id=self._sessions[agent.handle])
 
     def __call__(self) -> float:
         rate = isolated(load.drive, port_of(self._server), self._requests, self._seconds, 200).rate
@@ -81,8 +91,9 @@ def measure(plan: Plan) -> list[Figure]:
         server = ServerProcess(Path(folder) / "data", command=command, environ={"PYTHONPATH": str(ROOT)}, **UNLIMITED)
         with server:
             agents = enrol(Session(server), "caller", IN_FLIGHT)
+            sessions = {agent.handle: open_session(server, agent.token) for agent in agents}
             contenders: dict[str, Callable[[], float]] = {
-                f"{tool} {era}": Contender(server, era, tool, plan.seconds, agents)
+                f"{tool} {era}": Contender(server, era, tool, plan.seconds, agents, sessions)
                 for era in (STATELESS, HANDSHAKE)
                 for tool in ("post_message", "echo")
             }
