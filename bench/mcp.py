@@ -56,6 +56,8 @@ def exchange(server: ServerProcess, asked: bytes) -> bytes:
     while not load.is_whole(answer):
         answer += connection.recv(65_536)
     connection.close()
+    if not answer.startswith(b"HTTP/1.1 20"):
+        raise RuntimeError(f"expected to be served, got {answer[:600]!r}")
     return answer
 
 

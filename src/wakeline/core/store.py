@@ -98,7 +98,7 @@ class Search(msgspec.Struct, frozen=True):
 class Store(Protocol):
     def submit(self, command: Command[A] | Making[A]) -> Awaitable[A]:
         """What makes a command may be called later, when it is sent to whoever writes, right after those of others: the
-        same steps in a row take half the time that they take between other work.  What it raises is the answer.
+        same steps in a row take half the time that they take between other work.  If it refuses, that is the answer.
         """
         ...
 

@@ -296,8 +296,7 @@ class ProcessWriter:
         try:
             self._put([one])
         except Exception:  # noqa: BLE001 - as above, and its sender is told
-            _log.exception("a command could not be packed because of a bug")
-            settle([(one[1], Internal("INTERNAL", "The write failed because of a bug; nothing was written."))])
+            _settle_bug(one[1], "packed")
 
     def _send(self, line: socket.socket) -> None:
         try:
@@ -337,15 +336,21 @@ class ProcessWriter:
 
 
 def _made(waiting: Sequence[Waiting]) -> Iterator[tuple[Asked, asyncio.Future[Any]]]:
-    """What makes a command is called here, for one after the other; whoever submitted it hears what it raises."""
+    """What makes a command is called here, for one after the other; a refusal is for whoever submitted it."""
     for asked, future in waiting:
         try:
             made = asked() if callable(asked) else asked
-        except Exception as error:  # noqa: BLE001 - it is theirs, and must not touch the others
-            if not future.done():
-                future.set_exception(error)
+        except WakelineError as refusal:
+            settle([(future, refusal)])
+        except Exception:  # noqa: BLE001 - a bug, and must not touch the others
+            _settle_bug(future, "made")
         else:
             yield made, future
+
+
+def _settle_bug(future: asyncio.Future[Any], done: str) -> None:
+    _log.exception("a command could not be %s because of a bug", done)
+    settle([(future, Internal("INTERNAL", "The write failed because of a bug; nothing was written."))])
 
 
 if __name__ == "__main__":
