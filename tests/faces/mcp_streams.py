@@ -56,9 +56,14 @@ def listen(actor: Actor, *uris: str) -> Listening:
 def open_session(actor: Actor, *, subscribe: bool = False, **capabilities: Any) -> str:
     session = initialize(actor, **capabilities)
     if subscribe:
-        answer = post(actor.server, actor.token, rpc("resources/subscribe", {"uri": INBOX}), Mcp_Session_Id=session)
-        assert "result" in answer.json(), answer.body
+        resource(actor, session, "subscribe")
     return session
+
+
+def resource(actor: Actor, session: str, verb: str) -> None:
+    """Subscribe to the inbox in a session, or unsubscribe."""
+    answer = post(actor.server, actor.token, rpc(f"resources/{verb}", {"uri": INBOX}), Mcp_Session_Id=session)
+    assert "result" in answer.json(), answer.body
 
 
 def wake(kind: str = "wake/sent_to_me", **payload: Any) -> dict[str, Any]:

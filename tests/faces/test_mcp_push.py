@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import mcp_types as types
 import pytest
 
 from tests.faces.http_calls import Actor, error_of, new_agent, new_token, operator
 from tests.faces.listener import Listener
-from tests.faces.mcp_calls import MODERN, connected, modern, post, rpc
+from tests.faces.mcp_calls import LEGACY, MODERN, connected, modern, post, rpc
 from tests.faces.mcp_server import COMMAND
 from tests.faces.mcp_streams import (
     INBOX,
@@ -22,6 +23,7 @@ from tests.faces.mcp_streams import (
     listen,
     open_session,
     push,
+    resource,
     until_taken,
     wake,
 )
@@ -77,15 +79,40 @@ def test_new_mail_updates_the_inbox_of_who_subscribed(alice: Actor, bob: Actor) 
 
 def test_who_did_not_subscribe_or_no_longer_does_hears_only_wakes(alice: Actor, bob: Actor) -> None:
     session = open_session(bob, subscribe=True)
-    assert (
-        post(bob.server, bob.token, rpc("resources/unsubscribe", {"uri": INBOX}), Mcp_Session_Id=session).status == 200
-    )
+    resource(bob, session, "unsubscribe")
     with get_stream(bob, session) as stream:
         until_taken(bob, wake(n=1))
         alice.send(bob)
         assert stream.next()["params"]["data"]["payload"] == {"n": 1}
         push(bob, wake(n=2))
         assert stream.next()["params"]["data"]["payload"] == {"n": 2}
+
+
+def test_mail_that_comes_right_after_subscribing_is_told(alice: Actor, bob: Actor) -> None:
+    session = open_session(bob)
+    with get_stream(bob, session) as stream:
+        until_taken(bob, wake())
+        assert stream.next()["method"] == "notifications/message"
+        for n in range(10):
+            alice.send(bob)
+            resource(bob, session, "subscribe")
+            alice.send(bob)
+            assert stream.next() == UPDATED
+            resource(bob, session, "unsubscribe")
+            push(bob, wake(n=n))
+            assert _next_wake(stream) == {"n": n}
+
+
+def test_one_session_that_unsubscribes_leaves_another_subscribed(alice: Actor, bob: Actor) -> None:
+    one, other = open_session(bob, subscribe=True), open_session(bob, subscribe=True)
+    resource(bob, one, "unsubscribe")
+    with get_stream(bob, one) as quiet, get_stream(bob, other) as told:
+        until_taken(bob, wake(n=0), by=2)
+        assert (_next_wake(quiet), _next_wake(told), told.next()) == ({"n": 0}, {"n": 0}, UPDATED)
+        alice.send(bob)
+        assert told.next() == UPDATED
+        push(bob, wake(n=1))
+        assert quiet.next()["params"]["data"]["payload"] == {"n": 1}
 
 
 def test_a_client_is_pushed_only_the_events_that_it_declares(bob: Actor) -> None:
@@ -125,10 +152,16 @@ def test_a_level_above_info_turns_wakes_off(bob: Actor) -> None:
         assert stream.next()["params"]["data"]["payload"] == {"n": 2}
 
 
-def test_subscribing_to_anything_else_is_refused(bob: Actor) -> None:
-    session = open_session(bob)
-    answer = post(bob.server, bob.token, rpc("resources/subscribe", {"uri": "x://y"}), Mcp_Session_Id=session)
-    assert answer.json()["error"]["code"] == -32602
+def test_subscribing_to_anything_else_is_refused_and_changes_nothing(alice: Actor, bob: Actor) -> None:
+    session = open_session(bob, subscribe=True)
+    for verb in ("subscribe", "unsubscribe"):
+        answer = post(bob.server, bob.token, rpc(f"resources/{verb}", {"uri": "x://y"}), Mcp_Session_Id=session)
+        assert answer.json()["error"]["code"] == -32602
+    with get_stream(bob, session) as stream:
+        until_taken(bob, wake())
+        assert (_next_wake(stream), stream.next()) == ({}, UPDATED)
+        alice.send(bob)
+        assert stream.next() == UPDATED
 
 
 # -- the stateless era ------------------------------------------------------------------------------------------------
@@ -207,6 +240,26 @@ async def test_stdio_of_the_handshake_era_gets_wake_events(bob: Actor) -> None:
         await asyncio.to_thread(until_taken, bob, wake(n=1))
         assert await asyncio.to_thread(came.wait, 20)
     assert (heard[0].logger, heard[0].data["payload"]) == ("neo-wake-substrate", {"n": 1})
+
+
+async def test_stdio_of_the_handshake_era_is_told_of_mail_from_the_moment_it_subscribes(
+    alice: Actor, bob: Actor
+) -> None:
+    heard: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def note(message: Any) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            heard.put_nowait(message)
+
+    subscribe = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=INBOX))
+    unsubscribe = types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri=INBOX))
+    async with piped(bob, LEGACY, message_handler=note) as client, asyncio.timeout(30):
+        await asyncio.to_thread(until_taken, bob, wake())
+        for _ in range(5):
+            await client.session.send_request(subscribe, types.EmptyResult)
+            await asyncio.to_thread(alice.send, bob)
+            assert str((await heard.get()).params.uri) == INBOX
+            await client.session.send_request(unsubscribe, types.EmptyResult)
 
 
 def test_wakes_are_streamed_to_the_principals_own_processes(place: ServerProcess, alice: Actor, bob: Actor) -> None:
@@ -293,6 +346,14 @@ def test_an_expired_token_ends_what_it_listens_to(place: ServerProcess, bob: Act
     with listen(short) as stream:
         assert stream.next()
         _rest(stream)
+
+
+def _next_wake(stream: Listening) -> Any:
+    """What the next wake carries; cues to look into the inbox are passed over."""
+    told = stream.next()
+    while told == UPDATED:
+        told = stream.next()
+    return told["params"]["data"]["payload"]
 
 
 def _rest(stream: Listening) -> list[Any]:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from wakeline.core.appended import Appended
-from wakeline.core.log import CONTROL, HOST_STREAM, PRINCIPAL_STREAM, THREAD_STREAM, LogEntry, Workspace
+from wakeline.core.log import CONTROL, HOST_STREAM, PRINCIPAL_STREAM, THREAD_STREAM, LogEntry, Position, Workspace
 from wakeline.core.principal import Caller
 from wakeline.core.queries import AllWorkspaces, ControlAfter, Entry, LogAfter, LogMembers, WorkspaceById
 from wakeline.core.store import Store
@@ -235,6 +235,11 @@ class Hub:
     def tail(self, workspace_id: int) -> int:
         return self._places[workspace_id].tail
 
+    def position(self, workspace_id: int) -> Position:
+        """Up to where rows have been handed out: whoever waits from now on is rung for all that come after it."""
+        place = self._places[workspace_id]
+        return Position(place.epoch, place.tail)
+
     def open(self, caller: Caller, on_overflow: Callable[[], None]) -> Stream[Any]:
         """A stream that counts, and that losing its right closes, from now on; rows come once it has joined."""
         if self.closed:
@@ -309,9 +314,8 @@ class Hub:
         if not waiters:
             self._waiters.pop(message_id, None)
 
-    async def expect_mail(self, caller: Caller, ring: R) -> Waiter[R]:
+    def expect_mail(self, caller: Caller, ring: R) -> Waiter[R]:
         """Ring when a message enters a thread of the caller's.  Whether it is mail for the caller, a query decides."""
-        await self.know(caller.workspace_id)
         waiter = Waiter(caller, ring)
         self._places[caller.workspace_id].mail.setdefault(caller.handle, set()).add(waiter)
         return waiter

@@ -49,7 +49,8 @@ class Inboxes:
         found = await self._mail(caller, query.after)
         if found.mail or query.wait_seconds <= 0:
             return found
-        waiter = await self._hub.expect_mail(caller, asyncio.Event())
+        await self._hub.know(caller.workspace_id)
+        waiter = self._hub.expect_mail(caller, asyncio.Event())
         try:
             async with asyncio.timeout(query.wait_seconds):
                 while not (waiter.closed or self._hub.closed):

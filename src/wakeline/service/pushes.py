@@ -10,7 +10,8 @@ position that was told last.  So mail that was read meanwhile, or was for others
 Not every connection can be told of every wake: its client may not understand the event, may not want any, or may have
 no stream open on which it could come.  Each has an ear that knows.  A wake is offered, and counted, only where it is
 taken, so that nothing is recorded as delivered of which nobody was told.  An ear that opens later is greeted like a new
-connection.
+connection.  Mail is looked at only for those whose clients want to hear of it: most never ask, and each look counts
+what is unread.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal
 
 import msgspec
 
@@ -54,18 +56,21 @@ class Push:
 
 
 class Ear:
-    """Of which wakes a listener can be told at this moment.  Whoever lets it hear more says so: `changed`."""
+    """Of which wakes a listener can be told at this moment, and whether it wants to be told of mail.  Whoever changes
+    that says so: `changed`.
+    """
 
-    __slots__ = ("_tell", "takes")
+    __slots__ = ("_tell", "takes", "wants_mail")
 
-    def __init__(self, takes: Takes) -> None:
+    def __init__(self, takes: Takes, wants_mail: Callable[[], bool] = lambda: True) -> None:
         self.takes = takes
+        self.wants_mail = wants_mail
         self._tell: Callable[[], None] | None = None
 
     def heard(self) -> frozenset[str]:
         return frozenset(filter(self.takes, EVENTS))
 
-    def on_change(self, tell: Callable[[], None]) -> None:
+    def on_change(self, tell: Callable[[], None] | None) -> None:
         self._tell = tell
 
     def changed(self) -> None:
@@ -73,9 +78,12 @@ class Ear:
             self._tell()
 
 
-class _Listener(NamedTuple):
-    waiter: Waiter[_Ring]
-    ear: Ear
+class _Listener:
+    __slots__ = ("ear", "mail")
+
+    def __init__(self, ear: Ear) -> None:
+        self.ear = ear
+        self.mail: Waiter[_Ring] | None = None  # if it wants to hear of mail
 
 
 class _Ring:
@@ -119,13 +127,13 @@ class Pushes:
         if key not in self._open:
             return 0
         push = Push("wake", _decode(body))
-        return self._offer(key, push, told_of(push.event))
+        event_types = told_of(push.event)  # a digest is for who takes any of its parts
+        return self._offer(key, push, lambda listener: any(map(listener.ear.takes, event_types)))
 
-    def _offer(self, key: Key, item: Push, event_types: tuple[str, ...] | None = None) -> int:
-        """Without event types it is for everybody.  A digest is for who takes any of its parts."""
+    def _offer(self, key: Key, item: Push, is_for: Callable[[_Listener], bool]) -> int:
         taken = 0
         for stream, listener in list(self._open.get(key, {}).items()):
-            if event_types is None or any(map(listener.ear.takes, event_types)):
+            if is_for(listener):
                 stream.offer(item)
                 taken += not stream.closed
         return taken
@@ -133,36 +141,49 @@ class Pushes:
     @asynccontextmanager
     async def open(self, caller: Caller, on_overflow: Callable[[], None], ear: Ear) -> AsyncIterator[Stream[Push]]:
         """A listener, from now on."""
-        key = (caller.workspace_id, caller.handle)
+        await self._hub.know(caller.workspace_id)
         stream: Stream[Push] = self._hub.open(caller, on_overflow)
+        listener = _Listener(ear)
+        self._open.setdefault((caller.workspace_id, caller.handle), {})[stream] = listener
+        self._expect(caller, listener, wanted=ear.wants_mail())
+        ear.on_change(partial(self._changed, stream, listener))
         try:
-            waiter = await self._hub.expect_mail(caller, _Ring(self, key))
-        except BaseException:
-            self._hub.leave(stream)
-            raise
-        self._open.setdefault(key, {})[stream] = _Listener(waiter, ear)
-        ear.on_change(lambda: self._arrived.put_nowait((stream, ear)))
-        try:
-            if key not in self._told:
-                self._told[key] = (await self._inboxes.wait(caller, wire.MailQuery())).position
             await self._greet(caller, ear)
             yield stream
         finally:
-            self._leave(key, stream, waiter)
+            self._leave(stream, listener)
+
+    def _changed(self, stream: Stream[Push], listener: _Listener) -> None:
+        if not stream.closed:
+            self._expect(stream.caller, listener, wanted=listener.ear.wants_mail())
+            self._arrived.put_nowait((stream, listener.ear))
 
     async def _greet(self, caller: Caller, ear: Ear) -> None:
         for greet in self._on_arrival if ear.heard() else ():
             await greet(caller)
 
-    def _leave(self, key: Key, stream: Stream[Push], waiter: Waiter[_Ring]) -> None:
+    def _leave(self, stream: Stream[Push], listener: _Listener) -> None:
+        key = (stream.caller.workspace_id, stream.caller.handle)
         self._hub.leave(stream)
-        self._hub.stop_expecting_mail(waiter)
+        listener.ear.on_change(None)
+        self._expect(stream.caller, listener, wanted=False)
         del self._open[key][stream]
         if not self._open[key]:
             del self._open[key]
-            self._told.pop(key, None)
 
     # -- new mail -----------------------------------------------------------------------------------------------------
+
+    def _expect(self, caller: Caller, listener: _Listener, *, wanted: bool) -> None:
+        """From now on, or no more.  Without an await: what comes after the client's wish was answered is told."""
+        key = (caller.workspace_id, caller.handle)
+        if wanted and listener.mail is None:
+            listener.mail = self._hub.expect_mail(caller, _Ring(self, key))
+            self._told.setdefault(key, str(self._hub.position(caller.workspace_id)))
+        elif not wanted and listener.mail is not None:
+            self._hub.stop_expecting_mail(listener.mail)
+            listener.mail = None
+            if not any(map(_hears_of_mail, self._open[key].values())):
+                del self._told[key]
 
     def look(self, key: Key) -> None:
         self._rung.add(key)
@@ -193,21 +214,31 @@ class Pushes:
                 await self._tell(key)
 
     async def _tell(self, key: Key) -> None:
-        listener = next(iter(self._open.get(key, ())), None)
-        if listener is None or key not in self._told:
+        after = self._told.get(key)
+        if after is None:
             return
+        caller = next(iter(self._open[key])).caller
         try:
-            found = await self._inboxes.wait(listener.caller, wire.MailQuery(after=self._told[key]))
+            found = await self._inboxes.wait(caller, wire.MailQuery(after=after))
         except Unavailable as error:
             _log.warning("telling of new mail is postponed: %s", error.message)
             asyncio.get_running_loop().call_later(RETRY_SECONDS, self.look, key)
+            return
         except WakelineError as error:  # a restored store: what was told belongs to another history
-            self._told[key] = str(error.details.get("position", "0"))
-            self._offer(key, Push("inbox", {"unread": error.details.get("unread", 0)}))
+            position = str(error.details.get("position", "0"))
+            hint = {"unread": error.details.get("unread", 0)}
         else:
-            self._told[key] = found.position
-            if found.mail:
-                self._offer(key, Push("inbox", {"unread": found.unread, "position": found.position}))
+            position = found.position
+            hint = {"unread": found.unread, "position": position} if found.mail else {}
+        if self._told.get(key) != after:  # whoever wanted to hear of it no longer does, or has left
+            return
+        self._told[key] = position
+        if hint:
+            self._offer(key, Push("inbox", hint), _hears_of_mail)
+
+
+def _hears_of_mail(listener: _Listener) -> bool:
+    return listener.mail is not None
 
 
 async def received(stream: Stream[Push]) -> AsyncIterator[Push]:

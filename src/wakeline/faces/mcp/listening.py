@@ -51,7 +51,7 @@ async def listen(
     line = _Line()
     handler = ListenHandler(line, max_buffered_events=BUFFER)
     try:
-        ear = Ear(lambda _: URI in uris)
+        ear = Ear(lambda _: URI in uris, lambda: URI in uris)
         async with backend.pushes(handler.close, ear) as pushes, asyncio.TaskGroup() as group:
             forwarding = group.create_task(_forward(pushes, line, handler))
             result = await handler(ctx, params)

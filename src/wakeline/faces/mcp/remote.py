@@ -1,6 +1,7 @@
 """The backend of a process that is not the server: every call goes over a socket, as one caller.
 
-The server counts what it pushes, so it is told what we can pass on: again, on a new connection, when that changes.
+The server counts what it pushes, so it is told what we can pass on: again, on a new connection, when that changes.  It
+tells us of mail in any case: what comes while a connection is exchanged for another would be told on neither.
 """
 
 from __future__ import annotations
@@ -38,11 +39,13 @@ class Remote:
         """Hints for as long as the credentials allow.  A lost server is looked for again."""
         pauses = backoff()
         changed = asyncio.Event()
-        ear.on_change(changed.set)
+        heard = ear.heard()
+        ear.on_change(lambda: changed.set() if ear.heard() != heard else None)
         while True:
             changed.clear()
+            heard = ear.heard()
             try:
-                wakes = self._client.wakes(events=sorted(ear.heard()))
+                wakes = self._client.wakes(events=sorted(heard))
                 async with aclosing(wakes), aclosing(_until(changed, wakes)) as told:
                     async for kind, event in told:
                         pauses = backoff()

@@ -109,11 +109,12 @@ class Wakeline:
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         listening.refuse_others([str(params.uri)])
-        self._session(ctx).subscribed = True
+        self._session(ctx).subscribe(wanted=True)
         return types.EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        self._session(ctx).subscribed = False
+        listening.refuse_others([str(params.uri)])
+        self._session(ctx).subscribe(wanted=False)
         return types.EmptyResult()
 
     async def set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:

@@ -59,12 +59,16 @@ class Line(Protocol):
 class Session:
     def __init__(self, connection: Connection, line: Line, *, channel: bool = False) -> None:
         self.subscribed = False
-        self.ear = Ear(self._takes)
+        self.ear = Ear(self._takes, lambda: self._channel or self.subscribed)
         self._level = "info"
         self._channel = channel
         self._connection = connection
         self._line = line
         self._wanted = wanted_events(connection)
+
+    def subscribe(self, *, wanted: bool) -> None:
+        self.subscribed = wanted
+        self.ear.changed()
 
     def set_level(self, level: str) -> None:
         self._level = level
