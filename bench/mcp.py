@@ -1,11 +1,17 @@
-"""MCP over HTTP, 16 calls in flight: `post_message`, durable, beside a tool that only echoes, in both eras."""
+"""MCP over HTTP, 16 calls in flight: `post_message`, durable, beside a tool that only echoes, in both eras.
+
+Then once more with a stream open in each session, so that every message makes a wake for its receiver.  An echo has
+nothing like it, so that figure is for information.
+"""
 
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +53,20 @@ def open_session(server: ServerProcess, token: str) -> str:
     session = head.partition("mcp-session-id: ")[2].partition("\r\n")[0]
     exchange(server, request(token, {"method": "notifications/initialized"}, Mcp_Session_Id=session))
     return session
+
+
+def open_stream(server: ServerProcess, token: str, session: str) -> socket.socket:
+    """From then on the agent can be told of wakes.  They are few, so nobody need read them."""
+    connection = load.connect(port_of(server))
+    lines = {
+        "Host": "localhost",
+        "Authorization": f"Bearer {token}",
+        "Accept": "text/event-stream",
+        "Mcp-Session-Id": session,
+    }
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    connection.sendall(f"GET /mcp HTTP/1.1\r\n{head}\r\n".encode())
+    return connection
 
 
 def exchange(server: ServerProcess, asked: bytes) -> bytes:
@@ -100,9 +120,14 @@ def measure(plan: Plan) -> list[Figure]:
                 for tool in ("post_message", "echo")
             }
             measured = take_turns(NAME, plan.rounds, contenders, UNIT)
+            with ExitStack() as streams:
+                for agent in agents:
+                    streams.enter_context(open_stream(server, agent.token, sessions[agent.handle]))
+                woken = {f"{name}, woken": run for name, run in contenders.items() if HANDSHAKE in name}
+                measured |= take_turns(NAME, plan.rounds, woken, UNIT)
     rates = {name: median(values) for name, values in measured.items()}
     note = "reference: a tool that echoes its arguments, on the same server, same authentication, 16 in flight"
-    return [
+    figures = [
         figure(
             f"{NAME}: post_message, {era}",
             rates[f"post_message {era}"],
@@ -113,3 +138,6 @@ def measure(plan: Plan) -> list[Figure]:
         )
         for era in (STATELESS, HANDSHAKE)
     ]
+    posts, echoes = (rates[f"{tool} {HANDSHAKE}, woken"] for tool in ("post_message", "echo"))
+    name = f"{NAME}: post_message, {HANDSHAKE}, every receiver woken"
+    return [*figures, figure(name, posts, echoes, UNIT, f"{note}; each message makes a wake for its receiver")]

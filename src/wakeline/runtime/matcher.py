@@ -48,11 +48,11 @@ class Matcher:
         self._stored: dict[int, int] = {}
         self._idle: set[int] = set()  # workspaces in which nobody subscribes
 
-    async def follow(self, workspace_id: int) -> None:
-        """Everything up to the end of the log."""
+    async def follow(self, workspace_id: int) -> int:
+        """Up to where the log ends when it is read: what comes later rings again.  Answers how many rows."""
         if workspace_id in self._idle:
-            return
-        reached = await self._start(workspace_id)
+            return 0
+        began = reached = await self._start(workspace_id)
         while True:
             stretch = (workspace_id, reached, reached + STRETCH)
             [[workspace], wanted, messages, rows, unblocked, read, answered] = await self._store.read_together(
@@ -70,13 +70,15 @@ class Matcher:
                 reached = max(reached, end)
             self._reached[workspace_id] = reached
             if reached >= end:
-                return
+                return reached - began
             until = min(end, reached + STRETCH)
             await self._match(workspace_id, until, messages, rows, {*unblocked, *read})
             if answered:
                 found = tuple((row.delivery_id, row.message_id) for row in answered)
                 await self._store.submit(Replied(workspace_id, found))
             self._reached[workspace_id] = reached = until
+            if until == end:
+                return until - began
 
     def is_idle(self, workspace_id: int) -> bool:
         return workspace_id in self._idle

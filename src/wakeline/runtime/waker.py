@@ -41,6 +41,10 @@ _log = logging.getLogger(__name__)
 
 AT_ONCE = 100
 TICK_SECONDS = 1.0
+# A look after each commit costs much the same for one row as for many.  Where several came at a time more will, and the
+# next look takes them together.
+FEW = 4
+PAUSE_SECONDS = 0.02
 AGAIN_SECONDS = 1.0
 
 Pack = Callable[[Planned], Parcel]
@@ -146,21 +150,25 @@ class Waker:
         pending, self._pending = self._pending, set()
         if 0 in pending:
             pending |= {workspace.workspace_id for workspace in await self._store.read(AllWorkspaces())}
+        rows = 0
         for workspace_id in pending - {0}:
-            await self._matcher.follow(workspace_id)
+            rows += await self._matcher.follow(workspace_id)
             if not self._matcher.is_idle(workspace_id):
                 self._timer.set()
+        if rows > FEW:
+            await asyncio.sleep(PAUSE_SECONDS)
         return True
 
     async def _tick(self) -> bool:
         """Plan and claim what is due, then sleep until the next time, or until something sets one."""
+        self._timer.clear()  # before reading, as above
         now = await self._store.now()
         next_at = min(await self._flush(now), await self._claim(now))
         await self._look_after_rings(now)
-        self._timer.clear()
         wait = min(TICK_SECONDS, max(0.0, (next_at - now) / SECOND))
+        await asyncio.sleep(min(wait, PAUSE_SECONDS))
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait):
+            async with asyncio.timeout(wait - PAUSE_SECONDS):
                 await self._timer.wait()
         return True
 
