@@ -71,7 +71,7 @@ class Matcher:
             self._reached[workspace_id] = reached
             if reached >= end:
                 return reached - began
-            until = min(end, reached + STRETCH)
+            until: int = min(end, reached + STRETCH)
             await self._match(workspace_id, until, messages, rows, {*unblocked, *read})
             if answered:
                 found = tuple((row.delivery_id, row.message_id) for row in answered)
