@@ -11,6 +11,7 @@ from tests.store.builders import agent, human, send
 from wakeline.core.log import Workspace
 from wakeline.flow.enrol import ChangePrincipal
 from wakeline.service import Hub, Published, Stream
+from wakeline.service.hub import PAGE
 
 
 def listen(hub: Hub, workspace: Workspace, handle: str) -> Stream[Published]:
@@ -81,6 +82,30 @@ async def test_what_is_offered_while_the_hub_reads_is_neither_lost_nor_doubled(
     while len(bob.queue) < 2:
         await bob.wait()
     assert bodies(bob) == ["one", "two"]
+    running.cancel()
+
+
+@pytest.mark.guarantee("G-LOG-ORDER")
+@pytest.mark.parametrize("changes", [1, PAGE, PAGE + 1])
+async def test_who_joins_while_the_hub_reads_what_nobody_heard_misses_nothing(
+    store: Halting, workspace: Workspace, hub: Hub, changes: int
+) -> None:
+    """Rows that change rights are read by the page, and a message stands among them."""
+    hub.look(workspace.workspace_id)  # so nothing is handed out, and all of it is read
+    for n in range(changes):
+        if n == changes - 1:
+            await send(store, agent(workspace, "@ann"), "@bob", "one")
+        await store.submit(ChangePrincipal(human(workspace), "@ann", (f"role{n}",), None, None))
+    store.reading.clear()
+    store.go_on.clear()
+    running = asyncio.create_task(hub.run())
+    await store.reading.wait()
+    bob, ring = listen(hub, workspace, "@bob"), asyncio.Event()
+    hub.expect_mail(agent(workspace, "@bob"), ring)
+    store.go_on.set()
+    async with asyncio.timeout(10):
+        await ring.wait()
+    assert bodies(bob) == ["one"]
     running.cancel()
 
 

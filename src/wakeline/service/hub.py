@@ -136,13 +136,11 @@ class Hub:
                 self._skip_to(place, workspace.first_log_id)
                 self._ring_hosts(place, rows)
                 self._tell_control(rows)
+                if self._is_heard(place):
+                    continue  # somebody joined while we read, at the old tail: all rows after it must be read
+                place.tail = rows[-1].log_id if len(rows) == PAGE else max(place.tail, workspace.last_log_id)
                 if len(rows) < PAGE:
-                    # A stream may have joined while we read: it joined at the old tail, so its rows must be read.
-                    if not self._is_heard(place):
-                        place.tail = max(place.tail, workspace.last_log_id)
-                        return
-                else:
-                    place.tail = rows[-1].log_id
+                    return
 
     def _skip_to(self, place: _Place, first: int) -> None:
         """Rows that were pruned before we came to them are told to nobody.
@@ -315,7 +313,10 @@ class Hub:
             self._waiters.pop(message_id, None)
 
     def expect_mail(self, caller: Caller, ring: R) -> Waiter[R]:
-        """Ring when a message enters a thread of the caller's.  Whether it is mail for the caller, a query decides."""
+        """Ring when a message enters a thread of the caller's.  Whether it is mail for the caller, a query decides.
+
+        First `know` the caller's workspace.
+        """
         waiter = Waiter(caller, ring)
         self._places[caller.workspace_id].mail.setdefault(caller.handle, set()).add(waiter)
         return waiter
