@@ -152,11 +152,15 @@ def test_a_level_above_info_turns_wakes_off(bob: Actor) -> None:
         assert stream.next()["params"]["data"]["payload"] == {"n": 2}
 
 
-def test_subscribing_to_anything_else_is_refused_and_changes_nothing(alice: Actor, bob: Actor) -> None:
+def test_subscribing_to_anything_else_is_refused_and_unsubscribing_from_it_changes_nothing(
+    alice: Actor, bob: Actor
+) -> None:
     session = open_session(bob, subscribe=True)
-    for verb in ("subscribe", "unsubscribe"):
-        answer = post(bob.server, bob.token, rpc(f"resources/{verb}", {"uri": "x://y"}), Mcp_Session_Id=session)
-        assert answer.json()["error"]["code"] == -32602
+    refused, answer = (
+        post(bob.server, bob.token, rpc(f"resources/{verb}", {"uri": "x://y"}), Mcp_Session_Id=session).json()
+        for verb in ("subscribe", "unsubscribe")
+    )
+    assert (refused["error"]["code"], answer["result"]) == (-32602, {})
     with get_stream(bob, session) as stream:
         until_taken(bob, wake())
         assert (_next_wake(stream), stream.next()) == ({}, UPDATED)

@@ -12,7 +12,7 @@ import pytest
 from tests.service.conftest import Halting
 from tests.store.builders import UNGUARDED, agent, new_id, send
 from wakeline.core.log import Workspace
-from wakeline.service import Ear, Hub, Pushes, Stream
+from wakeline.service import Caller, Ear, Hub, Pushes, Stream
 from wakeline.service.context import Context
 from wakeline.service.inbox import Inboxes
 from wakeline.service.pushes import COALESCE_SECONDS, Push
@@ -119,6 +119,27 @@ async def test_who_stops_wanting_or_leaves_while_the_mail_is_read_is_not_told(
         assert (await told(stream))["unread"] == 3
         await all_was_looked_at()
         assert not stream.queue
+
+
+async def test_a_listener_is_greeted_when_it_may_take_more_wakes_and_not_for_its_mail(
+    workspace: Workspace, pushes: Pushes
+) -> None:
+    greeted: list[str] = []
+
+    async def greet(caller: Caller) -> None:
+        greeted.append(caller.handle)
+
+    pushes.on_arrival(greet)
+    client = Client(wants_mail=False)
+    async with pushes.open(agent(workspace, "@bob"), lambda: None, client.ear):
+        assert greeted == ["@bob"]
+        client.wants(True)
+        client.wants(False)
+        await all_was_looked_at()
+        assert greeted == ["@bob"]
+        client.ear.changed()
+        await all_was_looked_at()
+        assert greeted == ["@bob", "@bob"]
 
 
 async def _halt_in_the_middle(store: Halting, workspace: Workspace) -> None:

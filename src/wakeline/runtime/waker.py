@@ -160,7 +160,7 @@ class Waker:
         return True
 
     async def _tick(self) -> bool:
-        """Plan and claim what is due, then sleep until the next time, or until something sets one."""
+        """Plan and claim what is due, then sleep until the next time, or, after a moment, until something sets one."""
         self._timer.clear()  # before reading, as above
         now = await self._store.now()
         next_at = min(await self._flush(now), await self._claim(now))

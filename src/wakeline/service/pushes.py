@@ -10,8 +10,8 @@ position that was told last.  So mail that was read meanwhile, or was for others
 Not every connection can be told of every wake: its client may not understand the event, may not want any, or may have
 no stream open on which it could come.  Each has an ear that knows.  A wake is offered, and counted, only where it is
 taken, so that nothing is recorded as delivered of which nobody was told.  An ear that opens later is greeted like a new
-connection.  Mail is looked at only for those whose clients want to hear of it: most never ask, and each look counts
-what is unread.
+connection.  Mail is looked at only for those who want to hear of it: most MCP clients never ask, and each look counts
+what is unread.  Other processes are told in any case.
 """
 
 from __future__ import annotations
@@ -154,8 +154,12 @@ class Pushes:
             self._leave(stream, listener)
 
     def _changed(self, stream: Stream[Push], listener: _Listener) -> None:
-        if not stream.closed:
-            self._expect(stream.caller, listener, wanted=listener.ear.wants_mail())
+        if stream.closed:
+            return
+        wanted = listener.ear.wants_mail()
+        if wanted != _hears_of_mail(listener):
+            self._expect(stream.caller, listener, wanted=wanted)
+        else:  # then it may take more wakes than before
             self._arrived.put_nowait((stream, listener.ear))
 
     async def _greet(self, caller: Caller, ear: Ear) -> None:

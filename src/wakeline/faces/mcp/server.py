@@ -113,8 +113,8 @@ class Wakeline:
         return types.EmptyResult()
 
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        listening.refuse_others([str(params.uri)])
-        self._session(ctx).subscribe(wanted=False)
+        if str(params.uri) == resource.URI:  # to anything else nobody is subscribed
+            self._session(ctx).subscribe(wanted=False)
         return types.EmptyResult()
 
     async def set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:

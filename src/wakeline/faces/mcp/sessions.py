@@ -67,8 +67,9 @@ class Session:
         self._wanted = wanted_events(connection)
 
     def subscribe(self, *, wanted: bool) -> None:
-        self.subscribed = wanted
-        self.ear.changed()
+        if wanted != self.subscribed:
+            self.subscribed = wanted
+            self.ear.changed()
 
     def set_level(self, level: str) -> None:
         self._level = level
