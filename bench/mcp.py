@@ -33,20 +33,23 @@ _META = {
 
 def request(token: str, body: dict[str, Any], **headers: str) -> bytes:
     content = json.dumps({"jsonrpc": "2.0", **body}).encode()
+    about = {"Content_Type": "application/json", "Content_Length": str(len(content))}
+    return head_of("POST", token, **about, **headers) + content
+
+
+def head_of(method: str, token: str, **headers: str) -> bytes:
     lines = {
         "Host": "localhost",
         "Authorization": f"Bearer {token}",
         "Accept": "application/json, text/event-stream",
-        "Content-Type": "application/json",
-        "Content-Length": str(len(content)),
         **{name.replace("_", "-"): value for name, value in headers.items()},
     }
-    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-    return f"POST /mcp HTTP/1.1\r\n{head}\r\n".encode() + content
+    said = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    return f"{method} /mcp HTTP/1.1\r\n{said}\r\n".encode()
 
 
 def open_session(server: ServerProcess, token: str) -> str:
-    """A session of the handshake era, with its handshake complete: from then on hints for its agent are looked at."""
+    """A session of the handshake era, with its handshake complete, as every client completes it."""
     params = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
     answer = exchange(server, request(token, {"id": 1, "method": "initialize", "params": params}))
     head = answer.partition(b"\r\n\r\n")[0].decode().lower()
@@ -58,14 +61,8 @@ def open_session(server: ServerProcess, token: str) -> str:
 def open_stream(server: ServerProcess, token: str, session: str) -> socket.socket:
     """From then on the agent can be told of wakes.  They are few, so nobody need read them."""
     connection = load.connect(port_of(server))
-    lines = {
-        "Host": "localhost",
-        "Authorization": f"Bearer {token}",
-        "Accept": "text/event-stream",
-        "Mcp-Session-Id": session,
-    }
-    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-    connection.sendall(f"GET /mcp HTTP/1.1\r\n{head}\r\n".encode())
+    connection.sendall(head_of("GET", token, Mcp_Session_Id=session))
+    require_served(connection.recv(65_536))
     return connection
 
 
@@ -76,9 +73,13 @@ def exchange(server: ServerProcess, asked: bytes) -> bytes:
     while not load.is_whole(answer):
         answer += connection.recv(65_536)
     connection.close()
+    require_served(answer)
+    return answer
+
+
+def require_served(answer: bytes) -> None:
     if not answer.startswith(b"HTTP/1.1 20"):
         raise RuntimeError(f"expected to be served, got {answer[:600]!r}")
-    return answer
 
 
 class Contender:
